@@ -17,7 +17,7 @@ from bench.debezium_runs import PeerRun
 from bench.items import TRANSACTION, Items, items
 from bench.measuring import Benchmark, Result, medians
 from bench.process_costs import Watch
-from changeling.log.layout import CHANGES
+from changeling.log.log_tables import CHANGES
 from changeling.pipelines.lakehouse import tables_of
 from changeling.pipelines.loading import load
 from changeling.pipelines.pipeline import Pipeline

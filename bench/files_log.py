@@ -12,7 +12,7 @@ from bench import xtdb_peer
 from bench.events import file_of
 from bench.measuring import Benchmark, Result, medians
 from changeling.iceberg.lake import PROPERTIES, Lake
-from changeling.log import layout
+from changeling.log import log_tables
 from changeling.pipelines.lakehouse import lake_of
 from changeling.pipelines.loading import load
 from changeling.pipelines.pipeline import Pipeline
@@ -47,7 +47,7 @@ def files_to_log() -> Result:
         name = f"theirs{next(numbers)}"
         (folder / f"{name}.yaml").write_text(_PIPELINE.format(name=name, path=path))
         lake = lake_of(load(folder / f"{name}.yaml"))
-        lake.create(layout.TABLES, layout.VERSION)
+        lake.create(log_tables.TABLES, log_tables.VERSION)
         written(lake, str(path))
 
     try:

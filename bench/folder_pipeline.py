@@ -9,7 +9,7 @@ from typing import Literal
 from bench.accounts import DECLARED, TABLE
 from changeling.feeds.publish import FeedPublisher
 from changeling.feeds.shared_reads import SharedReads
-from changeling.log import layout
+from changeling.log import log_tables
 from changeling.log.change_log import Log
 from changeling.pipelines.lakehouse import lake_of, tables_of
 from changeling.pipelines.loading import load
@@ -50,7 +50,7 @@ class FolderPipeline:
         self.pipeline = Pipeline.load(file)
         loaded = load(file)
         self.lake = lake_of(loaded)
-        self.lake.create(layout.TABLES, layout.VERSION)
+        self.lake.create(log_tables.TABLES, log_tables.VERSION)
         log = Log(self.lake)
         (records,) = record_sources(loaded)
         self._ingest = ingest_of(loaded, log, records)
@@ -72,7 +72,7 @@ class FolderPipeline:
 
     def merge(self) -> None:
         """Merges the log into the replicas."""
-        while self._merge.step(end=True) is not None:
+        while self._merge.step(drain=True) is not None:
             pass
 
     def publish(self) -> int:

@@ -13,7 +13,7 @@ from pyspark.sql.functions import partitioning
 from bench.events import events
 from bench.measuring import Benchmark, Result, medians
 from changeling.iceberg.lake import PROPERTIES
-from changeling.log import layout
+from changeling.log import log_tables
 from changeling.pipelines.lakehouse import lake_of
 from changeling.pipelines.loading import load
 from changeling.pipelines.pipeline import Pipeline
@@ -52,7 +52,7 @@ def kafka_to_log() -> Result:
 
     def theirs() -> None:
         lake = lake_of(load(file("theirs")))
-        lake.create(layout.TABLES, layout.VERSION)
+        lake.create(log_tables.TABLES, log_tables.VERSION)
         raw = lake.spark.read.format("kafka").option("kafka.bootstrap.servers", broker.servers)
         frame = raw.option("subscribe", "events").option("minPartitions", str(COUNT // 100_000)).load()
         writer = frame.withColumn("ingested_at", f.current_timestamp()).writeTo(f"lake.`{lake.namespace}`.raw")

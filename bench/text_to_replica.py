@@ -16,12 +16,12 @@ from bench.documents import AMOUNTS, TABLES, declared
 from bench.events import updates_file_of
 from bench.measuring import Benchmark, Result, medians
 from changeling.iceberg.lake import Lake
-from changeling.log import layout
+from changeling.log import log_tables
 from changeling.pipelines.lakehouse import lake_of
-from changeling.pipelines.listener import SilentListener
+from changeling.pipelines.listener import Listener
 from changeling.pipelines.loading import load
 from changeling.pipelines.pipeline import Pipeline
-from changeling.replicas.merge import Report
+from changeling.replicas.merge import MergeReport
 
 COUNT = int(os.environ.get("BENCH_EVENTS", "2000000"))
 RUNS = 3
@@ -34,13 +34,13 @@ def benchmarks() -> dict[str, Benchmark]:
     return {"text-to-replica": text_to_replica}
 
 
-class _Merges(SilentListener):
+class _Merges(Listener):
     """Records how long each merge took."""
 
     def __init__(self) -> None:
         self.seconds: list[float] = []
 
-    def merged(self, report: Report) -> None:
+    def on_merge_done(self, report: MergeReport) -> None:
         self.seconds.append(report.seconds)
 
 
@@ -58,7 +58,7 @@ def text_to_replica() -> Result:
     def theirs(typed: str) -> None:
         last[typed] = name = f"{typed}{next(numbers)}"
         lake = lake_of(load(_pipeline(folder, name, path)))
-        lake.create(layout.TABLES, layout.VERSION)
+        lake.create(log_tables.TABLES, log_tables.VERSION)
         (replica_peer.typed_first if typed == "first" else replica_peer.typed_last)(lake, str(path))
 
     tasks: list[Callable[[], object]] = [ours, lambda: theirs("first"), lambda: theirs("last")]

@@ -8,7 +8,7 @@ from pyspark.sql import SparkSession
 
 import changeling.spark
 from changeling.iceberg.lake import Lake
-from changeling.iceberg.table import Table
+from changeling.iceberg.table_definition import TableDefinition
 from tests import class_archive
 from tests.balance import SERVICES, file_seconds
 from tests.log.prepared import Prepared
@@ -47,7 +47,7 @@ def spark() -> Iterator[SparkSession]:
     )
     prepared = Prepared()
 
-    def create(lake: Lake, tables: Sequence[Table], version: int) -> None:
+    def create(lake: Lake, tables: Sequence[TableDefinition], version: int) -> None:
         prepared.create(lake, tables, version)
 
     with pytest.MonkeyPatch.context() as patched:

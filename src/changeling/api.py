@@ -9,8 +9,8 @@ from changeling.formats import registry
 from changeling.formats.decoding import Decoder
 from changeling.formats.encoding import Encoder, Numbering
 from changeling.formats.format import read_options, write_options
-from changeling.model import layout
-from changeling.named_origins import drop_redundant_old_keys
+from changeling.model import arrow_layouts
+from changeling.named_old_keys import drop_redundant_old_keys
 
 Records: TypeAlias = pa.Table | pa.RecordBatch | Iterable[bytes | str | Mapping[str, Any]]
 
@@ -25,8 +25,8 @@ def decode(records: Records, format: str, **options: Any) -> tuple[pa.Table, pa.
     decoder = Decoder(form, read_options(form, options))
     decoded = [decoder(batch) for batch in _batches(records)]
     return (
-        pa.Table.from_batches([part.changes for part in decoded], layout.CHANGES),
-        pa.Table.from_batches([part.rejects for part in decoded], layout.REJECTS),
+        pa.Table.from_batches([part.changes for part in decoded], arrow_layouts.CHANGES),
+        pa.Table.from_batches([part.rejects for part in decoded], arrow_layouts.REJECTS),
     )
 
 
@@ -44,8 +44,8 @@ def encode(changes: pa.Table | pa.RecordBatch, format: str, **options: Any) -> t
         encoded.append(encoder(batch, numbering))
         numbering = numbering.after(batch, encoded[-1])
     return (
-        pa.Table.from_batches([part.records for part in encoded], layout.RECORDS),
-        pa.Table.from_batches([part.rejects for part in encoded], layout.REJECTS),
+        pa.Table.from_batches([part.records for part in encoded], arrow_layouts.RECORDS),
+        pa.Table.from_batches([part.rejects for part in encoded], arrow_layouts.REJECTS),
     )
 
 
@@ -68,7 +68,7 @@ def _bytes(value: bytes | str | None) -> bytes | None:
 def _completed(batch: pa.RecordBatch) -> pa.RecordBatch:
     count = batch.num_rows
     columns = []
-    for field in layout.RECORDS:
+    for field in arrow_layouts.RECORDS:
         place = batch.schema.get_field_index(field.name)
         if place >= 0:
             columns.append(batch.column(place).cast(field.type))
@@ -76,11 +76,12 @@ def _completed(batch: pa.RecordBatch) -> pa.RecordBatch:
             columns.append(_numbered(count))
         else:
             columns.append(pa.nulls(count, field.type))
-    return pa.record_batch(columns, schema=layout.RECORDS)
+    return pa.record_batch(columns, schema=arrow_layouts.RECORDS)
 
 
 def _numbered(count: int) -> pa.Array:
     places = {"ordinal": pa.repeat(pa.scalar(0, pa.int64()), count), "record": pa.array(range(count), pa.int64())}
     return pa.StructArray.from_arrays(
-        [places.get(field.name, pa.nulls(count, field.type)) for field in layout.ORIGIN], fields=list(layout.ORIGIN)
+        [places.get(field.name, pa.nulls(count, field.type)) for field in arrow_layouts.ORIGIN],
+        fields=list(arrow_layouts.ORIGIN),
     )

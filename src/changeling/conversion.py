@@ -1,4 +1,4 @@
-"""Changes of one dialect into records of another: the writing half of the command line's streaming path."""
+"""Turns changes of one dialect into records of another: the writing half of the command line's streaming path."""
 
 from collections import Counter
 from collections.abc import Iterable, Iterator
@@ -13,10 +13,10 @@ from changeling.formats.format import Format
 from changeling.formats.options import WriteOptions
 from changeling.formats.pairing import Pairing
 from changeling.losses import Losses, OutputOrder
-from changeling.model import layout
+from changeling.model import arrow_layouts
 from changeling.model.errors import LossError
-from changeling.named_origins import drop_redundant_old_keys
-from changeling.reading_changes import Report
+from changeling.named_old_keys import drop_redundant_old_keys
+from changeling.reading_changes import ConversionReport
 from changeling.rejects import RejectSink
 
 Table: TypeAlias = tuple[str | None, ...]
@@ -30,7 +30,13 @@ class Conversion:
     """
 
     def __init__(
-        self, form: Format, options: WriteOptions, rejects: RejectSink, report: Report, *, one_header: bool = False
+        self,
+        form: Format,
+        options: WriteOptions,
+        rejects: RejectSink,
+        report: ConversionReport,
+        *,
+        one_header: bool = False,
     ) -> None:
         self._form, self._options, self._rejects, self._report = form, options, rejects, report
         self._encoder = Encoder(form, options)
@@ -53,7 +59,7 @@ class Conversion:
             self._report.add_written(encoded)
             self._check_tables(batch, encoded)
             for place, why in order.breaks(batch, encoded):
-                self._losses.add("order", 1, f"{why} ({layout.origins(batch.slice(place, 1))[0]})")
+                self._losses.add("order", 1, f"{why} ({arrow_layouts.origins(batch.slice(place, 1))[0]})")
             self._numbering = self._numbering.after(batch, encoded)
             if self._one_header:
                 self._headers.update(dict.fromkeys(headers_of(encoded.records)))

@@ -7,7 +7,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from changeling.formats.encoding import Encoded
-from changeling.model import layout
+from changeling.model import arrow_layouts
 from changeling.model.printable import printable
 
 
@@ -32,7 +32,7 @@ class Losses:
         """Keeps the reasons of refused changes; returns the features that no change was refused for before."""
         found = set()
         reasons, features = rejects.column("reason").to_pylist(), rejects.column("feature").to_pylist()
-        for reason, feature, origin in zip(reasons, features, layout.origins(rejects), strict=True):
+        for reason, feature, origin in zip(reasons, features, arrow_layouts.origins(rejects), strict=True):
             if feature is not None and feature not in self._examples:
                 found.add(feature)
                 self._examples[feature] = f"{reason.partition(': ')[2]} ({origin})"

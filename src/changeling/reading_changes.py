@@ -1,4 +1,4 @@
-"""Files of any dialect into changes, batch by batch: the reading half of the command line's streaming path."""
+"""Decodes files of any dialect, batch by batch: the reading half of the command line's streaming path."""
 
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
@@ -11,7 +11,7 @@ from changeling.formats.decoding import Decoder
 from changeling.formats.encoding import Encoded, typed
 from changeling.formats.format import Format
 from changeling.formats.options import ReadOptions
-from changeling.model import layout
+from changeling.model import arrow_layouts
 from changeling.model.errors import ChangelingError
 from changeling.model.printable import printable
 from changeling.rejects import RejectSink
@@ -25,8 +25,8 @@ def silent(amount: int) -> None:
 
 
 @dataclass
-class Report:
-    """What a run did; records in = accepted + rejected, always."""
+class ConversionReport:
+    """The counts of a run; records in = accepted + rejected, always."""
 
     records: int = 0
     rejected: int = 0
@@ -58,7 +58,7 @@ class Report:
 
 @dataclass(frozen=True)
 class Input:
-    """What to read, and the user's options for it."""
+    """The input, and the user's options for it."""
 
     places: Sequence[paths.FileRef]
     form: Format
@@ -70,7 +70,12 @@ class Input:
 
 
 def changes_of(
-    given: Input, rejects: RejectSink, report: Report, progress: Progress = silent, *, show_typed: bool = False
+    given: Input,
+    rejects: RejectSink,
+    report: ConversionReport,
+    progress: Progress = silent,
+    *,
+    show_typed: bool = False,
 ) -> Iterator[pa.RecordBatch]:
     """The changes of an input, batch by batch; rejected records go to the sink and are counted.
 
@@ -120,14 +125,14 @@ def _complete(changes: pa.RecordBatch, limit: int) -> int:
 
 def _places(batch: pa.RecordBatch) -> list[tuple[int, int]]:
     """Which file and which record each row comes from."""
-    return [(origin.ordinal or 0, origin.record or 0) for origin in layout.origins(batch)]
+    return [(origin.ordinal or 0, origin.record or 0) for origin in arrow_layouts.origins(batch)]
 
 
 def _refuse(batch: pa.RecordBatch, fail: bool, rejects: RejectSink) -> None:
     if not batch.num_rows:
         return
     if fail:
-        origin = layout.origins(batch)[0]
+        origin = arrow_layouts.origins(batch)[0]
         said = printable(f"{origin}: {batch.column('reason')[0].as_py()}")
         raise ChangelingError(f"{said} (--on-error reject continues without it)")
     rejects.add(batch)

@@ -10,10 +10,10 @@ from typing import Any, BinaryIO
 
 import pyarrow as pa
 
-from changeling.model import layout
+from changeling.model import arrow_layouts
 from changeling.model.change import Origin
 
-_MOST_REASONS = 10
+_MAX_REASONS = 10
 _OTHERS = "other reasons"
 _RECENT = 100
 
@@ -58,7 +58,7 @@ class RejectSink:
             records = self._recent.column(column).to_pylist()
             kept = batch.column(name).to_pylist()
             values = [kept[row] if place is None else records[place] for row, place in enumerate(found)]
-            field = layout.REJECTS.field(name)
+            field = arrow_layouts.REJECTS.field(name)
             batch = batch.set_column(batch.schema.get_field_index(name), field, pa.array(values, field.type))
         return batch
 
@@ -73,8 +73,8 @@ class RejectSink:
         """Takes every record of a batch of layout `REJECTS`."""
         if not batch.num_rows:
             return
-        for reason, origin in zip(batch.column("reason").to_pylist(), layout.origins(batch), strict=True):
-            known = reason in self._reasons or len(self._reasons) < _MOST_REASONS
+        for reason, origin in zip(batch.column("reason").to_pylist(), arrow_layouts.origins(batch), strict=True):
+            known = reason in self._reasons or len(self._reasons) < _MAX_REASONS
             self._reasons[reason if known else _OTHERS] += 1
             self._examples.setdefault(reason if known else _OTHERS, origin)
         if self.path is None:

@@ -82,7 +82,7 @@ def test_the_places_of_feeds_are_looked_at(run: Run, shop: Path) -> None:
     assert [found[f"feed {name}"] for name in topics] == [
         ("ok", "a table of the lake, with the changes of users"),
         ("ok", "files in ./out"),
-        ("failed", f"{shop}/shop.yaml is no folder"),
+        ("failed", f"{shop}/shop.yaml is not a folder"),
     ]
 
 
@@ -93,7 +93,7 @@ def test_a_missing_java_and_a_wrong_warehouse_are_reported(run: Run, shop: Path)
     assert code == 1
     assert found["java"][0] == "failed"
     assert found["java"][1].startswith("Java 17 or later is needed for Spark, and none was found: install one")
-    assert found["lake"] == ("failed", f"{shop}/lake is no folder")
+    assert found["lake"] == ("failed", f"{shop}/lake is not a folder")
 
 
 def test_each_problem_of_the_file_is_a_line(run: Run, shop: Path) -> None:

@@ -10,7 +10,7 @@ from changeling.cli.display import show_table, table
 from changeling.model.errors import nearest
 from changeling.model.printable import printable, printable_lines
 from changeling.model.table import TableName
-from changeling.targets.table_mapping import Place
+from changeling.targets.table_mapping import TargetTable
 
 
 @pytest.mark.parametrize(
@@ -37,7 +37,7 @@ def test_names_of_tables_are_of_one_line() -> None:
     name = TableName("a", "b\nc", "d\x1b")
     assert str(name) == r"a.b\nc.d\x1b"
     assert TableName.parse(name.spelled()) == name
-    assert str(Place("b\nc", "d")) == r"b\nc.d"
+    assert str(TargetTable("b\nc", "d")) == r"b\nc.d"
     assert nearest("zzzzzz", ["a\nb"]) == r"known: a\nb"
 
 

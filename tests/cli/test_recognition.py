@@ -52,7 +52,7 @@ def test_a_wrong_format_gets_a_hint_at_the_right_one(run: Run) -> None:
         "8 records, such as xtdb.jsonl record 0: the record has none of update, reset, erase: "
         "it must have exactly one, since they say what happened"
     )
-    advice = "these are no records of ydb-json: they look like xtdb (--from xtdb)"
+    advice = "these are not records of ydb-json: they look like xtdb (--from xtdb)"
     call = ("xtdb.jsonl", "--from", "ydb-json", "--table", "t", "--key", "id")
     done = run("decode", *call)
     assert (done.returncode, done.stdout) == (3, "")

@@ -132,4 +132,4 @@ def test_a_wrong_call_says_the_right_one(run: Run, tmp_path: Path) -> None:
         port = settings_of(found["pyiceberg"])["uri"].rpartition(":")[2]
         done = run("catalog", "--serve", "--port", port, "--pipeline", str(file))
     assert done.returncode == 1
-    assert done.stderr == f"changeling: 127.0.0.1:{port} cannot be listened to: Address already in use\n"
+    assert done.stderr == f"changeling: cannot listen on 127.0.0.1:{port}: Address already in use\n"

@@ -18,7 +18,7 @@ from changeling.formats import registry
 from changeling.formats.capabilities import FEATURES
 from changeling.formats.decoding import Decoder
 from changeling.formats.format import read_options
-from changeling.model import json_text, layout
+from changeling.model import arrow_layouts, json_text
 from changeling.model.change import Change, Record
 from tests.conformance.test_fuzz import DICTIONARY, mutated
 from tests.golden.test_golden import CASES as GOLDEN
@@ -176,7 +176,7 @@ def test_rows_of_csv_go_the_quick_way(name: str, options: dict[str, Any]) -> Non
     check_quick(name, rows, {"key": "_id", **style})
     dice = random.Random(3)
     values = [mutated(value, dice) if dice.random() < 0.3 else value for value in rows["value"].to_pylist()]
-    wounded = rows.set_column(0, layout.RECORDS.field(0), pa.array(values, pa.binary()))
+    wounded = rows.set_column(0, arrow_layouts.RECORDS.field(0), pa.array(values, pa.binary()))
     check_same(name, wounded, {"key": "_id", **style})
 
 

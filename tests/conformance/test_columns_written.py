@@ -19,7 +19,7 @@ from changeling.formats.changefeed import Mode
 from changeling.formats.encoding import Encoder, Numbering
 from changeling.formats.format import write_options
 from changeling.formats.transaction_progress import TransactionProgress
-from changeling.model import layout
+from changeling.model import arrow_layouts
 from changeling.model.change import Change, Transaction
 from changeling.model.operation import Image, Operation
 from changeling.model.position import encode as position_of
@@ -131,11 +131,11 @@ def test_plain_rows_are_written_by_columns(name: str) -> None:
     (plain,) = read.combine_chunks().to_batches()
     options = {"drop": "all"} if name in LOSSY else {}
     assert check_same(name, [plain], options) == 300
-    canonical = plain.set_column(8, layout.CHANGES.field(8), pa.repeat(pa.scalar("canonical"), 300))
+    canonical = plain.set_column(8, arrow_layouts.CHANGES.field(8), pa.repeat(pa.scalar("canonical"), 300))
     assert check_same(name, [canonical], options) == 300
     known, _ = changeling.decode(list(events(300)), "xtdb", columns=COLUMNS, key="_id")
     assert check_same(name, known.combine_chunks().to_batches(), options) == 300
-    typed = canonical.set_column(15, layout.CHANGES.field(15), known["schema"].combine_chunks())
+    typed = canonical.set_column(15, arrow_layouts.CHANGES.field(15), known["schema"].combine_chunks())
     assert check_same(name, [typed], options) == 300
 
 

@@ -18,7 +18,7 @@ from changeling.model.change import Change, Transaction
 from changeling.model.errors import LossError
 from changeling.model.position import encode as position
 from changeling.model.table import TableName
-from changeling.reading_changes import Report
+from changeling.reading_changes import ConversionReport
 from changeling.rejects import RejectSink
 from tests.conformance.test_conformance import decoded, held
 
@@ -53,9 +53,9 @@ def changes_of(name: str) -> tuple[pa.RecordBatch, ...]:
 
 def converted(
     batches: Sequence[pa.RecordBatch], source: str, target: str, drop: str, folder: Path
-) -> tuple[Report, int]:
+) -> tuple[ConversionReport, int]:
     """The report of a conversion, and how many records it gave; everything that was refused is raised."""
-    form, report = registry.get(target), Report()
+    form, report = registry.get(target), ConversionReport()
     with RejectSink(str(folder / "rejects.jsonl")) as rejects:
         conversion = Conversion(form, write_options(form, {"drop": drop, "keyed": False}), rejects, report)
         written = sum(part.num_rows for part in conversion.records_of(batches, registry.get(source)))

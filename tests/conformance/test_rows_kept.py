@@ -15,9 +15,9 @@ from changeling.conversion import Conversion
 from changeling.formats import registry
 from changeling.formats.capabilities import FEATURES
 from changeling.formats.format import write_options
-from changeling.model import layout
+from changeling.model import arrow_layouts
 from changeling.model.errors import LossError
-from changeling.reading_changes import Report
+from changeling.reading_changes import ConversionReport
 from changeling.rejects import RejectSink
 
 HARMLESS = ",".join(
@@ -77,9 +77,9 @@ def converted(changes: pa.Table, source: str, target: str, drop: str, folder: Pa
     """The records of a conversion, two changes a batch."""
     form = registry.get(target)
     with RejectSink(str(folder / "rejects.jsonl")) as rejects:
-        conversion = Conversion(form, write_options(form, {"drop": drop, "keyed": True}), rejects, Report())
+        conversion = Conversion(form, write_options(form, {"drop": drop, "keyed": True}), rejects, ConversionReport())
         batches = changes.combine_chunks().to_batches(max_chunksize=2)
-        return pa.Table.from_batches(list(conversion.records_of(batches, registry.get(source))), layout.RECORDS)
+        return pa.Table.from_batches(list(conversion.records_of(batches, registry.get(source))), arrow_layouts.RECORDS)
 
 
 def rows(changes: pa.Table) -> dict[str, str]:

@@ -18,7 +18,7 @@ from changeling.formats.encoding import Encoder, Numbering
 from changeling.formats.format import write_options
 from changeling.formats.pairing import Pairing
 from changeling.formats.transaction_progress import number_of
-from changeling.model import layout
+from changeling.model import arrow_layouts
 from changeling.model.change import Change, Transaction
 from changeling.model.position import encode as position
 
@@ -75,7 +75,7 @@ def written(changes: pa.RecordBatch, name: str, size: int) -> pa.Table:
         assert encoded.rejects.num_rows == 0, encoded.rejects.to_pylist()
         made.append(encoded.records)
         numbering = numbering.after(part, encoded)
-    return pa.Table.from_batches(made, layout.RECORDS)
+    return pa.Table.from_batches(made, arrow_layouts.RECORDS)
 
 
 def read(records: pa.Table, name: str) -> pa.RecordBatch:
@@ -94,7 +94,7 @@ def events(records: pa.Table) -> list[dict[str, Any]]:
 
 def transactions(changes: pa.RecordBatch) -> list[str | None]:
     """The transaction of each row that is written; a moved row counts once."""
-    found = [change.transaction for change in layout.changes(changes) if change.op != "message"]
+    found = [change.transaction for change in arrow_layouts.changes(changes) if change.op != "message"]
     return [None if transaction is None else transaction.id for transaction in found]
 
 
@@ -111,7 +111,7 @@ def check_xtdb(given: pa.RecordBatch, size: int) -> None:
         assert found == list(range(len(found)))
     named = [name for name in transactions(given) if name is not None]
     # A row that moves is two events, which are one transaction even where its dialect has none.
-    alone = sum(moves(change) for change in layout.changes(given) if change.transaction is None)
+    alone = sum(moves(change) for change in arrow_layouts.changes(given) if change.transaction is None)
     assert len(orders) == len(set(named)) + alone
     if not alone and all(number_of(name, 2**63) is not None for name in named):
         assert list(orders) == [int(name) for name in dict.fromkeys(named)]
@@ -119,7 +119,7 @@ def check_xtdb(given: pa.RecordBatch, size: int) -> None:
 
 def check_ydb(given: pa.RecordBatch, size: int) -> None:
     """One transaction is one pair of step and txId, another is another, and a later one is a greater one."""
-    changes = [change for change in layout.changes(given) if change.op != "message"]
+    changes = [change for change in arrow_layouts.changes(given) if change.op != "message"]
     records = written(given, "ydb-debezium", size)
     origins = [origin["record"] for origin in given["origin"].to_pylist()]
     by_record: dict[int, set[tuple[int, int]]] = {}

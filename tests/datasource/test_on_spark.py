@@ -11,7 +11,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
 import changeling.spark
-from changeling.spark.outcome import REJECT
+from changeling.spark.rows_and_rejects import REJECT
 from tests.brokers.broker import Broker
 from tests.brokers.topics import Sent, Topics
 from tests.log.lakes import event

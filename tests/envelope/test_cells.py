@@ -14,7 +14,7 @@ from changeling.envelope.columns import Distinct
 from changeling.envelope.csv_rows import RowStyle
 from changeling.envelope.scalar_cells import SCALARS
 from changeling.envelope.shapes import ShapeMismatch
-from changeling.model import layout
+from changeling.model import arrow_layouts
 from changeling.model.change import Transaction
 
 Operation = Callable[..., Any]
@@ -194,7 +194,7 @@ def together(operation: Operation, given: Sequence[Sequence[Any]]) -> tuple[list
             continue
         if isinstance(made, np.ndarray):
             return places, made.tolist()
-        found = layout.transactions(made) if isinstance(made, pa.StructArray) else _values(cells, made)
+        found = arrow_layouts.transactions(made) if isinstance(made, pa.StructArray) else _values(cells, made)
         return places, [listed(value) for value in found]
     return [], []
 
@@ -250,4 +250,4 @@ def test_rows_are_made_by_their_value() -> None:
 
 def test_transactions_of_both_are_equal() -> None:
     assert SCALARS.transaction("7", 1, 2) == Transaction("7", 1, 2)
-    assert layout.transactions(ColumnCells(1).transaction(["7"], [1], [2])) == [Transaction("7", 1, 2)]
+    assert arrow_layouts.transactions(ColumnCells(1).transaction(["7"], [1], [2])) == [Transaction("7", 1, 2)]

@@ -10,8 +10,8 @@ import pyarrow as pa
 
 from changeling.iceberg.catalog import catalog
 from changeling.iceberg.reader import Tables
-from changeling.iceberg.table import Table
-from changeling.log import layout
+from changeling.iceberg.table_definition import TableDefinition
+from changeling.log import log_tables
 from changeling.model.table import TableName
 from changeling.replicas.points import Point
 from changeling.replicas.replica_reader import IDENTITY, SHAPE, STATE, Identity, ReplicaState
@@ -31,7 +31,7 @@ def add_replica(tables: Tables, source: str, table: str, point: int = 0, shape: 
     identity = Identity(source, TableName.parse(table))
     properties = {name: msgspec.json.encode(one).decode() for name, one in ((IDENTITY, identity), (SHAPE, shape))}
     replicas = tables.in_namespace(f"{NAMESPACE}_replica")
-    rows = Table(f"{source}_{identity.table.name}", pa.schema([("id", pa.int64())]))
+    rows = TableDefinition(f"{source}_{identity.table.name}", pa.schema([("id", pa.int64())]))
     made = _add(replicas, rows, (), properties)
     state = msgspec.json.encode(ReplicaState(point=point)).decode()
     made.append(pa.table({"id": [1]}), snapshot_properties={STATE: state})
@@ -43,19 +43,22 @@ def add_schemas(tables: Tables, *names: tuple[str, str]) -> None:
         {"id": place, "source": source, "table": msgspec.to_builtins(TableName.parse(name))}
         for place, (source, name) in enumerate(names)
     ]
-    _add(tables, layout.SCHEMAS, rows)
+    _add(tables, log_tables.SCHEMAS, rows)
 
 
 def add_points(tables: Tables, *numbers: int) -> None:
     """Points, one commit each as a run makes them."""
-    made = _add(tables, layout.POINTS, ())
+    made = _add(tables, log_tables.POINTS, ())
     for number in numbers:
         row = Point(number, datetime.now(UTC)).to_row()
-        made.append(pa.Table.from_pylist([row], layout.POINTS.columns))
+        made.append(pa.Table.from_pylist([row], log_tables.POINTS.columns))
 
 
 def _add(
-    tables: Tables, table: Table, rows: Iterable[Mapping[str, Any]], properties: Mapping[str, str] | None = None
+    tables: Tables,
+    table: TableDefinition,
+    rows: Iterable[Mapping[str, Any]],
+    properties: Mapping[str, str] | None = None,
 ) -> Any:
     opened = tables.catalog()
     opened.create_namespace_if_not_exists(tables.namespace)

@@ -15,9 +15,9 @@ def row(key: int, **values: str) -> Row:
     return {"id": str(key).encode(), **{name: f'"{value}"'.encode() for name, value in values.items()}}
 
 
-def update(place: int, key: int, origin: int | None = None, unfit: bool = False, **values: str) -> Event:
+def update(place: int, key: int, moved_from: int | None = None, unfit: bool = False, **values: str) -> Event:
     given = row(key, **values)
-    moved = None if origin is None else f"[{origin}]"
+    moved = None if moved_from is None else f"[{moved_from}]"
     return Event(place, f"[{key}]", Effect.PATCH, Operation.UPDATE, given, moved, unfit)
 
 
@@ -47,7 +47,7 @@ def completed(events: Sequence[Event], late: int, published: Rows, stored: Rows)
 
 
 def test_what_a_move_carries_on_of_something_late_is_corrected_behind_it() -> None:
-    events = [update(0, 1, a="late"), update(1, 2, origin=1, b="new")]
+    events = [update(0, 1, a="late"), update(1, 2, moved_from=1, b="new")]
     published, stored = {"[1]": row(1, a="old", b="old")}, {"[2]": row(2, a="late", b="new")}
     moved = row(2, a="old", b="new")
     assert completed(events, 1, published, stored) == [
@@ -82,10 +82,10 @@ def test_values_of_columns_that_no_schema_declares_are_those_that_are_stored() -
     # One of another kind says nothing of those beside it.
     assert inferred([b"-7", b'"x"', b"null"], Type("int64")) == (
         [b"-7", b"null", b"null"],
-        {1: '"x" is of another kind than int64'},
+        {1: '"x" is not of type int64'},
     )
 
 
 def test_what_came_late_is_carried_on_by_changes_that_were_published_before() -> None:
-    behind = [update(2, 2, origin=1), update(3, 3, a="x"), update(4, 4, origin=2), update(5, 6, origin=5)]
+    behind = [update(2, 2, moved_from=1), update(3, 3, a="x"), update(4, 4, moved_from=2), update(5, 6, moved_from=5)]
     assert carried_keys([update(0, 1, a="late")], behind) == {"[2]", "[4]"}

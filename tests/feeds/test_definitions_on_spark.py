@@ -5,7 +5,7 @@ from pathlib import Path
 from pyspark.sql import SparkSession
 
 from changeling.feeds.definitions import FEEDS
-from changeling.log import layout
+from changeling.log import log_tables
 from changeling.model.table import TableName
 from changeling.pipelines.lakehouse import lake_of
 from changeling.pipelines.loading import load
@@ -20,7 +20,7 @@ def test_a_feed_of_a_merged_table_begins_at_its_last_point(spark: SparkSession, 
     made.write("b.json", event(2))
     made.pipeline.run(once=True)
     made.pipeline.sql("ALTER TABLE users ADD CHANGEFEED f WITH (FORMAT = 'xtdb', MODE = 'NEW_AND_OLD_IMAGES')")
-    last = max(row["point"] for row in made.rows(layout.POINTS))
+    last = max(row["point"] for row in made.rows(log_tables.POINTS))
     f, waiting = made.pipeline.feeds()
     assert (f.source, f.table, f.status, f.start) == ("drop", TableName("mydb", None, "users"), "enabled", last)
     assert (waiting.status, waiting.start) == ("pending", None)

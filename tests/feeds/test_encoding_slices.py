@@ -4,7 +4,7 @@ import pytest
 
 from changeling.feeds import encode
 from changeling.feeds.completion import Completed
-from changeling.feeds.encode import FeedEncoder, Outgoing
+from changeling.feeds.encode import FeedEncoder, ToPublish
 from changeling.feeds.point_changes import Stamp, Stamped
 from changeling.formats.format import Counts
 from changeling.model.operation import Operation
@@ -15,14 +15,14 @@ SHAPE = Shape((ReplicaColumn("1", "id", "int64"), ReplicaColumn("2", "n", "int64
 FORMATS = ("dataworks", "arcion-json", "debezium-json", "xtdb", "ydb-json", "ydb-dynamodb")
 
 
-def change(number: int) -> Outgoing:
+def change(number: int) -> ToPublish:
     key, new, old = number % 4, b"%d" % number, b"%d" % (number - 4)
     before = None if number < 4 else {"1": b"%d" % key, "2": old}
     op = Operation.INSERT if before is None else Operation.UPDATE
     made = Completed(f"[{key}]", op, before, {"1": b"%d" % key, "2": new}, number)
     # Three changes a transaction, which may be divided.
     stamp = Stamped(Stamp(1_700_000_000_000 + number // 3, number // 3), number // 3, number % 3)
-    return Outgoing(made, stamp, stamp.stamp.step * 1_000_000, user=f"user {number}")
+    return ToPublish(made, stamp, stamp.stamp.step * 1_000_000, user=f"user {number}")
 
 
 @pytest.mark.parametrize("format", FORMATS)
@@ -52,7 +52,7 @@ def test_slices_make_the_same_records(format: str, monkeypatch: pytest.MonkeyPat
 def test_numbers_are_spelled_as_the_dialect_does(format: str, kind: str, number: str, spelled: str) -> None:
     shape = Shape((ReplicaColumn("1", "id", "int64"), ReplicaColumn("2", "n", kind)), ("1",))
     row = {"1": b"7", "2": f'"{number}"'.encode()}
-    one = Outgoing(Completed("[7]", Operation.INSERT, None, row, 0), Stamped(Stamp(1_700_000_000_000, 1), 1, 0))
+    one = ToPublish(Completed("[7]", Operation.INSERT, None, row, 0), Stamped(Stamp(1_700_000_000_000, 1), 1, 0))
     of = feed(format=format, mode="NEW_AND_OLD_IMAGES")
     made = FeedEncoder(of, Columns(), shape, None).encode([one], "pg", Counts(), 0)
     assert f'"n":{spelled}'.encode() in made.records["value"][0].as_py()

@@ -9,8 +9,8 @@ import pytest
 from changeling.iceberg.conditions import EVERYTHING, Condition
 from changeling.iceberg.failpoints import FailpointReached
 from changeling.iceberg.reader import Tables
-from changeling.iceberg.table import Table
-from changeling.log.layout import REJECTS
+from changeling.iceberg.table_definition import TableDefinition
+from changeling.log.log_tables import REJECTS
 from tests.log.lakes import Shop, shop
 
 pytestmark = pytest.mark.usefixtures("spark")
@@ -53,7 +53,9 @@ def test_only_those_of_the_feed_and_its_point_are_looked_at(tmp_path: Path, monk
     looked_at: list[list[str]] = []
     whole = Tables.rows
 
-    def rows(self: Tables, table: Table, where: Condition = EVERYTHING, columns: tuple[str, ...] = ("*",)) -> pa.Table:
+    def rows(
+        self: Tables, table: TableDefinition, where: Condition = EVERYTHING, columns: tuple[str, ...] = ("*",)
+    ) -> pa.Table:
         found = whole(self, table, where, columns)
         if table is REJECTS:
             looked_at.append(found.column("id").to_pylist())

@@ -16,7 +16,7 @@ from changeling.feeds.record_checks import BARRIERS, IMAGES, OFFSETS, ONCE, ORDE
 from changeling.feeds.topic import ScanState
 from changeling.feeds.verification import EQUAL, VerifiedFeed, verify_records, verify_topic
 from changeling.formats import registry
-from changeling.model import json_text, layout, position
+from changeling.model import arrow_layouts, json_text, position
 from changeling.model.change import Change, Transaction
 from changeling.model.operation import Image, Operation
 from changeling.model.table import Column, TableSchema
@@ -278,7 +278,7 @@ def history() -> pa.RecordBatch:
         )
         for number, (op, key, before, after) in enumerate(lives)
     ]
-    return layout.changes_batch(changes, pa.nulls(len(changes), layout.ORIGIN), "pg", "canonical")
+    return arrow_layouts.changes_batch(changes, pa.nulls(len(changes), arrow_layouts.ORIGIN), "pg", "canonical")
 
 
 @pytest.fixture(scope="module")
@@ -311,6 +311,6 @@ def test_numbers_that_the_replica_stores_as_text_are_compared_as_numbers(stored:
     changes, rejects = changeling.decode([record], "ydb-json", table="users", key="id")
     assert rejects.num_rows == 0
     (batch,) = changes.to_batches()
-    (found,) = layout.changes(batch)
+    (found,) = arrow_layouts.changes(batch)
     table.apply(found, "[1]", shape)
     assert table.rows(shape) == stored_rows(pa.table({"id": [1], "price": [stored]}), shape)

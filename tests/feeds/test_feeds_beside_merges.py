@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from changeling.feeds.publish import FeedReport
-from changeling.pipelines.listener import SilentListener
-from changeling.replicas.merge import Report
+from changeling.pipelines.listener import Listener
+from changeling.replicas.merge import MergeReport
 from tests.log.lakes import shop
 from tests.replicas.shops import SOURCE, item
 
@@ -17,7 +17,7 @@ pytestmark = pytest.mark.usefixtures("spark")
 _FILES = 12
 
 
-class Seen(SilentListener):
+class Seen(Listener):
     """Stops a run when its feed has published the last transaction that is known to be complete."""
 
     def __init__(self) -> None:
@@ -25,10 +25,10 @@ class Seen(SilentListener):
         self.seen: list[str] = []
         self._published = 0
 
-    def merged(self, report: Report) -> None:
+    def on_merge_done(self, report: MergeReport) -> None:
         self.seen.append("merged")
 
-    def published(self, report: FeedReport) -> None:
+    def on_feed_published(self, report: FeedReport) -> None:
         self.seen.append("published")
         self._published += report.changes
         if self._published == _FILES - 1:

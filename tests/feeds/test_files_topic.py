@@ -73,7 +73,7 @@ def test_every_dialect_is_read_back_as_it_was_published(
     assert published
     made = FilledTopic(tmp_path, format=dialect)
     made.append(published)
-    assert writer(made, tmp_path / "out", most_bytes=8_000).step(end=True) is not None
+    assert writer(made, tmp_path / "out", max_bytes=8_000).step(drain=True) is not None
     given = {"table": SHOP, "schemas": (SCHEMA,), **reading}
     form = registry.get(dialect)
     options = read_options(form, given)
@@ -97,15 +97,15 @@ def decoded(records: pa.Table, dialect: str, given: dict[str, Any]) -> list[list
 def test_files_are_cut_by_size(tmp_path: Path) -> None:
     made, out = FilledTopic(tmp_path), tmp_path / "out"
     made.append([b"11", b"22", b"333", b"4", None, b"too large for a file", None])
-    files = writer(made, out, most_bytes=6)
-    assert files.step(end=False, now=NOON) == Copied(files=3, records=5)
+    files = writer(made, out, max_bytes=6)
+    assert files.step(drain=False, now=NOON) == Copied(files=3, records=5)
     full = {name(0): b"11\n22\n", name(2): b"333\n4\n", name(5): b"too large for a file\n"}
     assert contents(out) == full
-    assert files.step(end=False, now=NOON) is None
+    assert files.step(drain=False, now=NOON) is None
     made.append([b"5", None])
-    assert files.step(end=False, now=NOON) is None
+    assert files.step(drain=False, now=NOON) is None
     made.append([b"666"])
-    assert files.step(end=False, now=NOON) == Copied(files=1, records=2)
+    assert files.step(drain=False, now=NOON) == Copied(files=1, records=2)
     assert contents(out) == {**full, name(6): b"5\n666\n"}
     assert files.offsets() == [10]
 
@@ -113,15 +113,15 @@ def test_files_are_cut_by_size(tmp_path: Path) -> None:
 def test_files_are_cut_by_time_and_at_the_end(tmp_path: Path) -> None:
     made, out = FilledTopic(tmp_path, partitions=2), tmp_path / "out"
     files = writer(made, out)
-    assert files.step(end=True) is None
+    assert files.step(drain=True) is None
     assert not out.exists()
     made.append([b"1", Sent(None, partition=1)])
     made.append([b"2", Sent(b"3", partition=1)], NOON + timedelta(seconds=30))
-    assert files.step(end=False, now=NOON + timedelta(seconds=59)) is None
-    assert files.step(end=False, now=NOON + timedelta(seconds=60)) == Copied(files=2, records=3)
+    assert files.step(drain=False, now=NOON + timedelta(seconds=59)) is None
+    assert files.step(drain=False, now=NOON + timedelta(seconds=60)) == Copied(files=2, records=3)
     made.append([b"4"], NOON + timedelta(seconds=100))
-    assert files.step(end=False, now=NOON + timedelta(seconds=120)) is None
-    assert writer(made, out).step(end=True, now=NOON) == Copied(files=1, records=1)
+    assert files.step(drain=False, now=NOON + timedelta(seconds=120)) is None
+    assert writer(made, out).step(drain=True, now=NOON) == Copied(files=1, records=1)
     assert contents(out) == {name(0): b"1\n2\n", name(0, partition=1): b"3\n", name(2): b"4\n"}
 
 
@@ -129,19 +129,19 @@ def test_tombstones_alone_make_no_file(tmp_path: Path) -> None:
     made, out = FilledTopic(tmp_path), tmp_path / "out"
     made.append([None, None])
     files = writer(made, out)
-    assert files.step(end=True) is None
+    assert files.step(drain=True) is None
     made.append([b"1"])
-    assert files.step(end=True) == Copied(files=1, records=1)
+    assert files.step(drain=True) == Copied(files=1, records=1)
     assert contents(out) == {name(2): b"1\n"}
 
 
 def test_a_file_has_one_header(tmp_path: Path) -> None:
     made, out = FilledTopic(tmp_path), tmp_path / "out"
-    files = writer(made, out, most_bytes=12)
+    files = writer(made, out, max_bytes=12)
     made.append([row(b"1,2", b"a,b"), Sent(None), row(b"3,4", b"a,b"), row(b"5,6", b"a,b"), row(b"7", b"a")])
     made.append([row(b"8", b"a", shown=False), Sent(None), row(b"9", b"a", shown=False), row(b"0", b"b", shown=False)])
-    assert files.step(end=False, now=NOON) == Copied(files=4, records=6)
-    assert files.step(end=True) == Copied(files=1, records=1)
+    assert files.step(drain=False, now=NOON) == Copied(files=4, records=6)
+    assert files.step(drain=True) == Copied(files=1, records=1)
     assert contents(out) == {
         name(0, "csv"): b"a,b\n1,2\n3,4\n",
         name(3, "csv"): b"a,b\n5,6\n",
@@ -154,14 +154,14 @@ def test_a_file_has_one_header(tmp_path: Path) -> None:
 def test_json_over_several_lines_becomes_one(tmp_path: Path) -> None:
     made, out = FilledTopic(tmp_path), tmp_path / "out"
     made.append([b'{\n "a": 1.50\n}', b"{}"])
-    writer(made, out).step(end=True)
+    writer(made, out).step(drain=True)
     assert contents(out) == {name(0): b'{"a":1.50}\n{}\n'}
 
 
 def test_only_files_that_are_whole_are_found(tmp_path: Path) -> None:
     made, out = FilledTopic(tmp_path), tmp_path / "out"
     made.append([b"{}"])
-    writer(made, out).step(end=True)
+    writer(made, out).step(drain=True)
     assert [path.name for path in out.iterdir() if path.is_dir()] == ["_changeling"]
     for path in (out, out / "*", out / "**"):
         assert [Path(place.path).name for place in expand([str(path)])] == [name(0)]
@@ -173,7 +173,7 @@ from pathlib import Path
 from tests.feeds.filled_topics import FilledTopic
 from changeling.feeds.files_topic import FilesTopicWriter
 made = FilledTopic(Path(sys.argv[1]))
-FilesTopicWriter(made.feed, made.topic(), sys.argv[2], most_bytes=4).step(end=True)
+FilesTopicWriter(made.feed, made.topic(), sys.argv[2], max_bytes=4).step(drain=True)
 """
 
 
@@ -199,7 +199,7 @@ def test_a_killed_run_is_continued_with_the_same_files(tmp_path: Path, point: st
     assert len(hidden) == (1 if point == "files.staged" else 0)
     # The file that was planned does not grow, though it would have room.
     made.append([b"4"])
-    assert writer(made, out, most_bytes=4).step(end=True) == Copied(
+    assert writer(made, out, max_bytes=4).step(drain=True) == Copied(
         files=4 - 1 - len(before), records=4 - 1 - len(before)
     )
     assert contents(out) == {name(0): b"1\n2\n", name(2): b"3\n", name(3): b"4\n"}
@@ -208,11 +208,11 @@ def test_a_killed_run_is_continued_with_the_same_files(tmp_path: Path, point: st
 
 
 def test_random_histories_are_copied_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("changeling.feeds.files_topic._MOST_ROWS", 3)
+    monkeypatch.setattr("changeling.feeds.files_topic._MAX_ROWS", 3)
     drawn = random.Random(7)
     made, out = FilledTopic(tmp_path, partitions=3), tmp_path / "out"
     expected: list[list[bytes]] = [[], [], []]
-    files, now = writer(made, out, most_bytes=40), NOON
+    files, now = writer(made, out, max_bytes=40), NOON
     for number in range(14):
         now += timedelta(seconds=drawn.randrange(50))
         sent = [
@@ -231,11 +231,11 @@ def test_random_histories_are_copied_once(tmp_path: Path, monkeypatch: pytest.Mo
         if drawn.random() < 0.5:
             monkeypatch.setenv("CHANGELING_FAILPOINT", f"{drawn.choice(STEPS)}@{drawn.randrange(1, 3)}")
         try:
-            files.step(end=drawn.random() < 0.1, now=now)
+            files.step(drain=drawn.random() < 0.1, now=now)
         except FailpointReached:
-            files = drawn.choice([files, writer(made, out, most_bytes=40)])
+            files = drawn.choice([files, writer(made, out, max_bytes=40)])
         monkeypatch.delenv("CHANGELING_FAILPOINT", raising=False)
-    files.step(end=True)
+    files.step(drain=True)
     found: list[list[bytes]] = [[], [], []]
     for path in sorted(out.glob("0*")):
         header, *rows = path.read_bytes().splitlines()
@@ -262,13 +262,13 @@ def test_objects_of_s3(tmp_path: Path, bucket: str, point: str, monkeypatch: pyt
     made.append([large, large])
     monkeypatch.setenv("CHANGELING_FAILPOINT", point)
     with pytest.raises(FailpointReached):
-        writer(made, place).step(end=True)
+        writer(made, place).step(drain=True)
     whole = {f"feeds/orders/{name(0)}": b"%b\n%b\n" % (large, large)}
     assert objects() == (whole if point == "files.written" else {})
     monkeypatch.delenv("CHANGELING_FAILPOINT")
     made.append([b"{}"])
     files = writer(made, place)
-    files.step(end=True)
+    files.step(drain=True)
     assert objects() == {**whole, f"feeds/orders/{name(2)}": b"{}\n"}
     assert [found.path for found in expand([f"{place}**"])] == [f"{place}{name(0)}", f"{place}{name(2)}"]
     assert files.offsets() == [3]
@@ -277,16 +277,16 @@ def test_objects_of_s3(tmp_path: Path, bucket: str, point: str, monkeypatch: pyt
 def test_a_folder_has_one_feed(tmp_path: Path) -> None:
     made, out = FilledTopic(tmp_path / "a"), tmp_path / "out"
     made.append([b"1"])
-    writer(made, out).step(end=True)
+    writer(made, out).step(drain=True)
     for title, whose in (("orders", "an earlier feed of this name"), ("others", "the feed 'orders'")):
         other = FilledTopic(tmp_path / title, name=title, id="second")
         other.append([b"2"])
         with pytest.raises(UsageError, match=f"has the files of {whose}"):
-            writer(other, out).step(end=True)
+            writer(other, out).step(drain=True)
     (tmp_path / "full").mkdir()
     (tmp_path / "full" / "theirs.json").write_bytes(b"")
     with pytest.raises(UsageError, match=r"theirs\.json: there are files already"):
-        writer(made, tmp_path / "full").step(end=True)
+        writer(made, tmp_path / "full").step(drain=True)
     assert contents(out) == {name(0): b"1\n"}
 
 
@@ -308,17 +308,17 @@ def test_a_ledger_that_is_none_of_ours_is_not_overwritten(tmp_path: Path) -> Non
     for text, why in refusals:
         ledger.write_bytes(text)
         with pytest.raises(ChangelingError, match=why):
-            writer(made, tmp_path / "out").step(end=True)
+            writer(made, tmp_path / "out").step(drain=True)
         assert ledger.read_bytes() == text
 
 
 def test_records_that_are_gone_are_reported(tmp_path: Path) -> None:
     made = FilledTopic(tmp_path)
     made.append([b"1"])
-    writer(made, tmp_path / "out").step(end=True)
+    writer(made, tmp_path / "out").step(drain=True)
     made.append([b"2", b"3"])
     made.forget(below=2)
     with pytest.raises(ChangelingError, match="of the offsets 1 to 2 of partition 0 only 1 are left"):
-        writer(made, tmp_path / "out").step(end=True)
-    assert writer(made, tmp_path / "new").step(end=True) == Copied(files=1, records=1)
+        writer(made, tmp_path / "out").step(drain=True)
+    assert writer(made, tmp_path / "new").step(drain=True) == Copied(files=1, records=1)
     assert contents(tmp_path / "new") == {name(2): b"3\n"}

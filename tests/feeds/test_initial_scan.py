@@ -10,7 +10,7 @@ import pytest
 from changeling.feeds import initial_scan
 from changeling.feeds.publish import FeedReport
 from changeling.iceberg.failpoints import FailpointReached
-from changeling.pipelines.listener import SilentListener
+from changeling.pipelines.listener import Listener
 from tests.log.lakes import Shop
 from tests.replicas.shops import bus, item
 
@@ -107,7 +107,7 @@ def test_a_truncate_during_the_scan(tmp_path: Path, monkeypatch: pytest.MonkeyPa
         assert not made.pipeline.verify_feed(feed).faults
 
 
-class Beside(SilentListener):
+class Beside(Listener):
     """Changes the table when the first part of its scan is published, and stops the run with the last one."""
 
     def __init__(self, made: Shop, parts: int) -> None:
@@ -115,14 +115,14 @@ class Beside(SilentListener):
         self.seen: list[tuple[str, bool]] = []
         self.warnings: list[str] = []
 
-    def published(self, report: FeedReport) -> None:
+    def on_feed_published(self, report: FeedReport) -> None:
         if not self.seen:
             self._made.write("2.json", *(item(n, "update", {"id": 1, "name": f"v{n}"}, {"id": 1}) for n in (2, 3)))
         self.seen.append((report.feed, report.scanned))
         if sum(scanned for _, scanned in self.seen) == self._parts:
             self.stop.set()
 
-    def warns(self, source: str, text: str) -> None:
+    def on_warning(self, source: str, text: str) -> None:
         self.warnings.append(text)
 
 

@@ -7,7 +7,7 @@ from typing import Any
 import pyarrow as pa
 
 from changeling.feeds.point_changes import Reached, Stamp, Stamped, read_point
-from changeling.log.layout import CHANGES
+from changeling.log.log_tables import CHANGES
 from changeling.model import position
 from changeling.replicas.points import Point, SourcePoint
 from tests.feeds.topics import WrittenLake

@@ -12,7 +12,7 @@ from changeling.feeds.feed import Feed
 from changeling.feeds.topic import COLUMNS, STATE, FeedState, ScanState, Topic, namespace_of
 from changeling.iceberg.catalog import catalog
 from changeling.iceberg.reader import Tables
-from changeling.log.layout import POINTS
+from changeling.log.log_tables import POINTS
 from changeling.model.table import TableName
 from changeling.replicas.points import Point
 from changeling.replicas.replica_reader import IDENTITY, SHAPE, Identity, ReplicaState

@@ -6,7 +6,7 @@ import pyarrow as pa
 import pytest
 
 from changeling.files import kcat
-from changeling.model import layout
+from changeling.model import arrow_layouts
 from changeling.model.change import Record
 from changeling.model.errors import CannotCarry, Rejected
 
@@ -68,7 +68,7 @@ def test_an_object_that_is_no_message_at_all_is_a_plain_record(line: bytes) -> N
 
 
 def batch(*records: Record) -> pa.RecordBatch:
-    return layout.records_batch(records, pa.nulls(len(records), layout.ORIGIN))
+    return arrow_layouts.records_batch(records, pa.nulls(len(records), arrow_layouts.ORIGIN))
 
 
 def test_what_is_written_is_read_again() -> None:

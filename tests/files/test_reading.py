@@ -12,7 +12,7 @@ from changeling.files.paths import expand, total_bytes
 from changeling.files.reading import Batch, Carrier, read
 from changeling.files.writing import write
 from changeling.formats.framing import HEADER, CsvRows, Framing, JsonOrCsv, JsonValues
-from changeling.model import layout
+from changeling.model import arrow_layouts
 from changeling.model.change import Origin, Record
 from changeling.model.errors import LossError
 
@@ -28,10 +28,14 @@ def test_records_and_their_origins(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     places = expand(["b.json", "a.json"])
     (batch,) = read(places, framing=JsonValues())
     batch.records.validate(full=True)
-    assert batch.records.schema == layout.RECORDS
-    assert batch.rejects.schema == layout.REJECTS
-    assert layout.records(batch.records) == [Record(b'{"a":1}'), Record(b'{"b":2}'), Record(b'{"c":3}')]
-    assert layout.origins(batch.records) == [Origin("b.json", 0, 0), Origin("b.json", 0, 1), Origin("a.json", 1, 0)]
+    assert batch.records.schema == arrow_layouts.RECORDS
+    assert batch.rejects.schema == arrow_layouts.REJECTS
+    assert arrow_layouts.records(batch.records) == [Record(b'{"a":1}'), Record(b'{"b":2}'), Record(b'{"c":3}')]
+    assert arrow_layouts.origins(batch.records) == [
+        Origin("b.json", 0, 0),
+        Origin("b.json", 0, 1),
+        Origin("a.json", 1, 0),
+    ]
     assert batch.bytes_read == total_bytes(places)
 
 
@@ -68,7 +72,7 @@ def test_batches_are_bounded_and_numbered_through(tmp_path: Path) -> None:
     assert values(by_bytes) == rows
     assert max(sum(map(len, batch.records.column("value").to_pylist())) for batch in by_bytes) <= 100
     for batches in (by_rows, by_bytes):
-        numbers = [origin.record for batch in batches for origin in layout.origins(batch.records)]
+        numbers = [origin.record for batch in batches for origin in arrow_layouts.origins(batch.records)]
         assert numbers == list(range(1000))
         assert sum(batch.bytes_read for batch in batches) == total_bytes(places)
 
@@ -77,7 +81,7 @@ def test_many_small_files_make_few_batches(tmp_path: Path) -> None:
     for number in range(100):
         (tmp_path / f"{number:03}").write_bytes(b'{"id":%d}\n' % number)
     (batch,) = read(expand([str(tmp_path)]), framing=JsonValues())
-    assert [origin.ordinal for origin in layout.origins(batch.records)] == list(range(100))
+    assert [origin.ordinal for origin in arrow_layouts.origins(batch.records)] == list(range(100))
 
 
 @pytest.mark.parametrize("carrier", ["plain", "kcat"])
@@ -85,7 +89,7 @@ def test_a_record_over_the_limit_is_a_reject(tmp_path: Path, carrier: Carrier) -
     large = b'{"payload":"' + b"x" * 5000 + b'"}'
     (tmp_path / "x").write_bytes(b'{"payload":"1"}\n' + large + b'\n{"payload":"2"}\n')
     (batch,) = read(expand([str(tmp_path)]), framing=JsonValues(), carrier=carrier, size_limit=2000)
-    assert [origin.record for origin in layout.origins(batch.records)] == [0, 2]
+    assert [origin.record for origin in arrow_layouts.origins(batch.records)] == [0, 2]
     (reject,) = batch.rejects.to_pylist()
     assert reject["origin"]["record"] == 1
     assert reject["raw"] == large[:1024]
@@ -116,8 +120,11 @@ def test_kcat_messages(tmp_path: Path) -> None:
     )
     (batch,) = read(expand([str(tmp_path)]), framing=CsvRows(), carrier="kcat")
     file = str(tmp_path / "x")
-    assert layout.records(batch.records) == [Record(b"{}", b"k", (("h", b"v"),), "t"), Record(None, b"k", (), "t")]
-    assert layout.origins(batch.records) == [Origin(file, 0, 0, "t", 1, 7), Origin(file, 0, 2, "t", 1, 8)]
+    assert arrow_layouts.records(batch.records) == [
+        Record(b"{}", b"k", (("h", b"v"),), "t"),
+        Record(None, b"k", (), "t"),
+    ]
+    assert arrow_layouts.origins(batch.records) == [Origin(file, 0, 0, "t", 1, 7), Origin(file, 0, 2, "t", 1, 8)]
     (reject,) = batch.rejects.to_pylist()
     assert (reject["raw"], reject["origin"]["record"]) == (b"garbage", 1)
     assert reject["reason"].startswith("not a message")
@@ -140,7 +147,7 @@ def test_memory_does_not_grow_with_the_file(tmp_path: Path) -> None:
 
 
 def batch_of(*records: Record) -> pa.RecordBatch:
-    return layout.records_batch(records, pa.nulls(len(records), layout.ORIGIN))
+    return arrow_layouts.records_batch(records, pa.nulls(len(records), arrow_layouts.ORIGIN))
 
 
 @pytest.mark.parametrize("carrier", ["plain", "kcat"])
@@ -179,15 +186,15 @@ def test_the_header_of_a_file_stands_once_at_its_top_and_belongs_to_every_record
     assert path.read_bytes() == b'a,b\n1,x\n2,"y\nz"\n'
     (tmp_path / "second.csv").write_bytes(b"c\n3\n")
     (batch,) = read(expand([str(tmp_path)]), framing=CsvRows())
-    assert layout.records(batch.records) == [*records, Record(b"3", headers=((HEADER, b"c"),))]
-    assert [origin.record for origin in layout.origins(batch.records)] == [0, 1, 0]
+    assert arrow_layouts.records(batch.records) == [*records, Record(b"3", headers=((HEADER, b"c"),))]
+    assert [origin.record for origin in arrow_layouts.origins(batch.records)] == [0, 1, 0]
 
 
 def test_a_file_of_either_kind_is_recognised_by_its_first_letter(tmp_path: Path) -> None:
     (tmp_path / "a").write_bytes(b'\n {"x":1}\n{"x":2}\n')
     (tmp_path / "b").write_bytes(b"x\n1\n")
     (batch,) = read(expand([str(tmp_path)]), framing=JsonOrCsv(JsonValues(), CsvRows()))
-    assert layout.records(batch.records) == [
+    assert arrow_layouts.records(batch.records) == [
         Record(b'{"x":1}'),
         Record(b'{"x":2}'),
         Record(b"1", headers=((HEADER, b"x"),)),
@@ -197,4 +204,4 @@ def test_a_file_of_either_kind_is_recognised_by_its_first_letter(tmp_path: Path)
 def test_with_kcat_a_record_that_is_no_message_is_a_plain_one(tmp_path: Path) -> None:
     (tmp_path / "x").write_bytes(b'{"op":"c"}\n{"topic":"t","partition":0,"offset":1,"payload":"{}"}\n')
     (batch,) = read(expand([str(tmp_path)]), framing=JsonValues(), carrier="kcat")
-    assert layout.records(batch.records) == [Record(b'{"op":"c"}'), Record(b"{}", topic="t")]
+    assert arrow_layouts.records(batch.records) == [Record(b'{"op":"c"}'), Record(b"{}", topic="t")]

@@ -13,7 +13,7 @@ from changeling.formats import registry
 from changeling.formats.encoding import typed
 from changeling.formats.format import read_options
 from changeling.formats.framing import HEADER, CsvRows
-from changeling.model import layout
+from changeling.model import arrow_layouts
 from changeling.model.errors import UsageError
 from changeling.model.line import lines
 
@@ -31,7 +31,7 @@ def realtime(cells: str, letter: str = "U") -> str:
 def records(rows: list[str], header: str | None = None) -> pa.RecordBatch:
     headers = None if header is None else [{"name": HEADER, "value": header.encode()}]
     return pa.record_batch(
-        [pa.array([row.encode() for row in rows], pa.binary()), pa.array([headers] * len(rows), layout.HEADERS)],
+        [pa.array([row.encode() for row in rows], pa.binary()), pa.array([headers] * len(rows), arrow_layouts.HEADERS)],
         names=["value", "headers"],
     )
 

@@ -8,7 +8,7 @@ import pytest
 
 import changeling
 from changeling.formats.pairing import Pairing
-from changeling.model import layout, position
+from changeling.model import arrow_layouts, position
 from changeling.model.line import lines
 
 TIME = 1703505330123
@@ -35,7 +35,7 @@ def decode(*records: Any, **options: Any) -> tuple[list[dict[str, Any]], list[st
 def paired(changes: pa.Table) -> pa.Table:
     pairing = Pairing()
     parts = [pairing(part) for part in changes.to_batches()]
-    return pa.Table.from_batches([*parts, pairing.rest()], layout.CHANGES)
+    return pa.Table.from_batches([*parts, pairing.rest()], arrow_layouts.CHANGES)
 
 
 NOT_TODAY = "a change has five metadata fields, and a row without them is not a change"

@@ -13,7 +13,7 @@ from changeling.formats import registry
 from changeling.formats.encoding import typed
 from changeling.formats.format import read_options
 from changeling.formats.framing import HEADER, CsvRows, JsonOrCsv, JsonValues
-from changeling.model import layout
+from changeling.model import arrow_layouts
 from changeling.model.change import Change
 from changeling.model.errors import UsageError
 
@@ -25,7 +25,7 @@ def csv_table(header: str, *rows: str) -> pa.Table:
     """Rows as the reader of a CSV file gives them."""
     headers = [[{"name": HEADER, "value": header.encode()}]] * len(rows)
     values = pa.array([found.encode() for found in rows], pa.binary())
-    return pa.table({"value": values, "headers": pa.array(headers, layout.HEADERS)})
+    return pa.table({"value": values, "headers": pa.array(headers, arrow_layouts.HEADERS)})
 
 
 def csv_of(records: pa.Table) -> tuple[set[str], list[str]]:

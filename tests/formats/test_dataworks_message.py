@@ -8,7 +8,7 @@ import pytest
 
 import changeling
 from changeling.formats.pairing import Pairing
-from changeling.model import layout, position
+from changeling.model import arrow_layouts, position
 from changeling.model.line import lines
 from changeling.model.table import schema_from_json
 
@@ -49,7 +49,7 @@ def paired(records: list[str]) -> pa.Table:
     assert rejects.num_rows == 0
     pairing = Pairing()
     parts = [pairing(part) for part in changes.to_batches()]
-    return pa.Table.from_batches([*parts, pairing.rest()], layout.CHANGES)
+    return pa.Table.from_batches([*parts, pairing.rest()], arrow_layouts.CHANGES)
 
 
 def rewritten(records: list[str], **options: Any) -> list[Any]:

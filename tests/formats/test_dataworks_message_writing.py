@@ -12,7 +12,7 @@ from changeling.conformance.cases import CASES, KEY, ROW, SCHEMA, batch
 from changeling.formats.dataworks_message.write import ddl_name
 from changeling.formats.encoding import typed
 from changeling.formats.pairing import Pairing
-from changeling.model import layout
+from changeling.model import arrow_layouts
 from changeling.model.change import Change
 from changeling.model.operation import Image
 
@@ -47,7 +47,7 @@ def paired(records: list[str]) -> pa.Table:
     assert rejects.num_rows == 0
     pairing = Pairing()
     parts = [pairing(part) for part in changes.to_batches()]
-    return pa.Table.from_batches([*parts, pairing.rest()], layout.CHANGES)
+    return pa.Table.from_batches([*parts, pairing.rest()], arrow_layouts.CHANGES)
 
 
 def rewritten(records: list[str], **options: Any) -> list[Any]:
@@ -200,5 +200,5 @@ def test_a_delete_that_has_the_key_alone_comes_back_as_that(update: str | None) 
     assert rejects.num_rows == 0
     changes, rejects = changeling.decode(records, NAME)
     assert rejects.num_rows == 0
-    (back,) = layout.changes(changes.to_batches()[0])
+    (back,) = arrow_layouts.changes(changes.to_batches()[0])
     assert (back.op, back.key, back.before, back.before_image) == ("delete", KEY, KEY, "key")

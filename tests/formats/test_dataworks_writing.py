@@ -11,7 +11,7 @@ import pytest
 import changeling
 from changeling.conformance.cases import CASES, KEY, ROW, SCHEMA, batch
 from changeling.formats.pairing import Pairing
-from changeling.model import layout
+from changeling.model import arrow_layouts
 from changeling.model.change import Change, Transaction
 from changeling.model.line import lines
 from changeling.model.operation import Image, Operation
@@ -32,7 +32,7 @@ def decode(*records: Any, **options: Any) -> tuple[list[dict[str, Any]], list[st
 def paired(changes: pa.Table) -> pa.Table:
     pairing = Pairing()
     parts = [pairing(part) for part in changes.to_batches()]
-    return pa.Table.from_batches([*parts, pairing.rest()], layout.CHANGES)
+    return pa.Table.from_batches([*parts, pairing.rest()], arrow_layouts.CHANGES)
 
 
 def written(change: Change, **options: Any) -> list[dict[str, Any]]:

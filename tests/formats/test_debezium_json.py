@@ -8,7 +8,7 @@ import pyarrow as pa
 import pytest
 
 import changeling
-from changeling.model import layout
+from changeling.model import arrow_layouts
 from changeling.model.change import Change, Record
 from changeling.model.table import Column, TableSchema, schema_from_json
 from tests.golden.test_golden import CASES, records_of
@@ -24,7 +24,7 @@ def read(*records: Any, **options: Any) -> list[Change]:
     texts = [record if isinstance(record, (dict, bytes)) and "value" in record else _text(record) for record in records]
     changes, rejects = changeling.decode(texts, "debezium-json", **options)
     assert rejects.to_pylist() == []
-    return layout.changes(changes.combine_chunks().to_batches()[0])
+    return arrow_layouts.changes(changes.combine_chunks().to_batches()[0])
 
 
 def reason(record: Any, **options: Any) -> str:
@@ -182,7 +182,7 @@ def test_columns_that_the_database_did_not_send_are_absent_and_come_back() -> No
     image = '{"id":1,"a":"__debezium_unavailable_value","m":{"__debezium_unavailable_value":"__debezium_unavailable_value"},"n":null}'
     text = f'{{"before":{image},"after":{image},"source":{json.dumps(SOURCE)},"op":"u"}}'
     changes, _ = changeling.decode([{"value": text, "key": '{"id":1}'}], "debezium-json")
-    change = layout.changes(changes.to_batches()[0])[0]
+    change = arrow_layouts.changes(changes.to_batches()[0])[0]
     assert (change.before, change.after) == ('{"id":1,"n":null}',) * 2
     assert (change.before_image, change.after_image) == ("partial", "partial")
     records, _ = changeling.encode(changes, "debezium-json")
@@ -232,7 +232,7 @@ def test_headers_come_back() -> None:
         {
             "value": pa.array([_text(event("d", {"id": 1}, None)).encode()], pa.binary()),
             "key": pa.array([b'{"id":1}'], pa.binary()),
-            "headers": pa.array([headers], layout.HEADERS),
+            "headers": pa.array([headers], arrow_layouts.HEADERS),
         }
     )
     changes, _ = changeling.decode(batch, "debezium-json")
@@ -360,8 +360,8 @@ def test_the_key_that_a_header_names_is_kept_for_a_create_in_part() -> None:
     value = json.dumps({"op": "c", "after": {"id": 2, "v": "__debezium_unavailable_value"}, "source": {"table": "t"}})
     named = [b'{"id": 1}', b'{"schema":null,"payload":{"id":1}}', b"Struct{id=1}"]
     records = [Record(value.encode(), b'{"id":2}', (("__debezium.oldkey", old),)) for old in named]
-    origin = pa.array([{"ordinal": 0, "record": place} for place in range(3)], layout.ORIGIN)
-    changes, rejects = changeling.decode(layout.records_batch(records, origin), "debezium-json")
+    origin = pa.array([{"ordinal": 0, "record": place} for place in range(3)], arrow_layouts.ORIGIN)
+    changes, rejects = changeling.decode(arrow_layouts.records_batch(records, origin), "debezium-json")
     assert rejects.num_rows == 0
     assert [json.loads(meta).get("old_key") for meta in changes["meta"].to_pylist()] == [{"id": 1}, {"id": 1}, None]
     assert changes["after_image"].to_pylist() == ["partial"] * 3

@@ -9,7 +9,7 @@ import pytest
 import changeling
 from changeling.formats.debezium_json.types import DECIMAL, LOGICAL, TYPES, parse, wire_name
 from changeling.formats.encoding import typed
-from changeling.model import layout, types
+from changeling.model import arrow_layouts, types
 from changeling.model.change import Change
 from changeling.model.errors import CannotCarry, Rejected
 from changeling.model.operation import Image, Operation
@@ -227,14 +227,16 @@ def test_rows_with_the_schema_part_come_back_with_their_types(options: dict[str,
         position=position(0, 0),
         schema=schema.to_json(),
     )
-    batch = layout.changes_batch([change], pa.array([{"ordinal": 0, "record": 0}], layout.ORIGIN), "s", "canonical")
+    batch = arrow_layouts.changes_batch(
+        [change], pa.array([{"ordinal": 0, "record": 0}], arrow_layouts.ORIGIN), "s", "canonical"
+    )
     records, rejects = changeling.encode(batch, "debezium-json", schemas=True, **options)
     assert rejects.to_pylist() == []
     changes, rejects = changeling.decode(records, "debezium-json")
     assert rejects.to_pylist() == []
     back, rejected = typed(changes.to_batches()[0])
     assert rejected.to_pylist() == []
-    found = layout.changes(back)[0]
+    found = arrow_layouts.changes(back)[0]
     assert found.after == row
     assert found.key == '{"id":7}'
     read_schema = schema_from_json(found.schema or "")
@@ -255,7 +257,9 @@ def test_the_schema_part_as_a_connector_with_default_settings_writes_it() -> Non
         position=position(0, 0),
         schema=schema.to_json(),
     )
-    batch = layout.changes_batch([change], pa.array([{"ordinal": 0, "record": 0}], layout.ORIGIN), "s", "canonical")
+    batch = arrow_layouts.changes_batch(
+        [change], pa.array([{"ordinal": 0, "record": 0}], arrow_layouts.ORIGIN), "s", "canonical"
+    )
     records, _ = changeling.encode(batch, "debezium-json", schemas=True)
     value, key = json.loads(records["value"][0].as_py()), json.loads(records["key"][0].as_py())
     id_field = {"type": "int32", "optional": False, "field": "id"}

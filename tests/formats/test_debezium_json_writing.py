@@ -8,7 +8,7 @@ import pytest
 
 import changeling
 from changeling.formats import registry
-from changeling.model import layout
+from changeling.model import arrow_layouts
 from changeling.model.change import Change, Record, Transaction
 from changeling.model.operation import Image, Operation
 from changeling.model.position import encode as position
@@ -29,7 +29,9 @@ def foreign(op: Operation, **parts: Any) -> Change:
 
 def batch(change: Change, encoding: str = "canonical") -> pa.RecordBatch:
     change.position, change.arrived = change.position or position(9, 9), change.position is None or change.arrived
-    return layout.changes_batch([change], pa.array([{"ordinal": 9, "record": 9}], layout.ORIGIN), "test", encoding)
+    return arrow_layouts.changes_batch(
+        [change], pa.array([{"ordinal": 9, "record": 9}], arrow_layouts.ORIGIN), "test", encoding
+    )
 
 
 def write(change: Change, **options: Any) -> list[dict[str, Any]]:
@@ -56,7 +58,7 @@ def back(change: Change, **options: Any) -> Change:
     records, _ = changeling.encode(batch(change), "debezium-json", **options)
     changes, rejects = changeling.decode(records, "debezium-json")
     assert rejects.to_pylist() == []
-    return layout.changes(changes.to_batches()[0])[0]
+    return arrow_layouts.changes(changes.to_batches()[0])[0]
 
 
 def test_an_insert_whole() -> None:
@@ -155,7 +157,7 @@ def test_a_key_change_of_part_of_the_row_is_a_create_with_placeholders() -> None
     assert rejects.num_rows == 0
     changes, rejects = changeling.decode(records, "debezium-json")
     assert rejects.num_rows == 0
-    found = layout.changes(changes.combine_chunks().to_batches()[0])
+    found = arrow_layouts.changes(changes.combine_chunks().to_batches()[0])
     assert [(change.op, change.key, change.after, change.after_image) for change in found] == [
         (Operation.DELETE, '{"id":1}', None, Image.NONE),
         (Operation.MESSAGE, '{"id":1}', None, Image.NONE),
@@ -338,8 +340,8 @@ def test_a_named_origin_is_lost_in_every_other_dialect(form: str) -> None:
         "op": "c",
     }
     record = Record(json.dumps(value).encode(), b'{"id":2}', (("__debezium.oldkey", b'{"id":1}'),))
-    origin = pa.array([{"ordinal": 0, "record": 0}], layout.ORIGIN)
-    changes, _ = changeling.decode(layout.records_batch([record], origin), "debezium-json")
+    origin = pa.array([{"ordinal": 0, "record": 0}], arrow_layouts.ORIGIN)
+    changes, _ = changeling.decode(arrow_layouts.records_batch([record], origin), "debezium-json")
     others = frozenset({"position", "commit_time", "partial", "schema", "catalog"})
     records, refused = changeling.encode(changes, form, drop=others)
     assert (records.num_rows, refused["feature"].to_pylist()) == (0, ["key-change"])

@@ -12,7 +12,7 @@ from changeling.formats.decoding import Decoder
 from changeling.formats.encoding import Encoder
 from changeling.formats.format import read_options, write_options
 from changeling.formats.meta_template import with_whole_meta
-from changeling.model import layout
+from changeling.model import arrow_layouts
 
 
 def event(number: int, **source: object) -> dict[str, object]:
@@ -57,7 +57,7 @@ def batch_of(records: Sequence[bytes]) -> pa.RecordBatch:
     rows = [
         {"value": value, "origin": {"file": "f", "ordinal": 0, "record": place}} for place, value in enumerate(records)
     ]
-    return pa.RecordBatch.from_pylist(rows, layout.RECORDS)
+    return pa.RecordBatch.from_pylist(rows, arrow_layouts.RECORDS)
 
 
 def both(records: Sequence[bytes], name: str = "xtdb", **options: object) -> tuple[pa.RecordBatch, pa.RecordBatch]:

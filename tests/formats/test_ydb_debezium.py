@@ -7,7 +7,7 @@ import pyarrow as pa
 import pytest
 
 import changeling
-from changeling.model import layout
+from changeling.model import arrow_layouts
 from changeling.model.change import Change, Transaction
 from changeling.model.errors import UsageError
 from changeling.model.operation import Image, Operation
@@ -41,8 +41,10 @@ def write(change: Change, **options: Any) -> list[tuple[Any, Any]]:
 
 def encode(change: Change, **options: Any) -> tuple[pa.Table, pa.Table]:
     change.position, change.arrived = change.position or position(9, 9), change.position is None or change.arrived
-    place = pa.array([{"ordinal": 9, "record": 9}], layout.ORIGIN)
-    return changeling.encode(layout.changes_batch([change], place, "test", "canonical"), "ydb-debezium", **options)
+    place = pa.array([{"ordinal": 9, "record": 9}], arrow_layouts.ORIGIN)
+    return changeling.encode(
+        arrow_layouts.changes_batch([change], place, "test", "canonical"), "ydb-debezium", **options
+    )
 
 
 def refused(change: Change, **options: Any) -> str:
@@ -89,7 +91,9 @@ def test_every_mode_shows_its_images_and_no_others(
 def test_an_unknown_mode_is_a_wrong_call() -> None:
     with pytest.raises(UsageError, match="did you mean 'NEW_IMAGE'"):
         changeling.encode(
-            layout.changes_batch([], pa.array([], layout.ORIGIN), "s", "canonical"), "ydb-debezium", mode="NEW_IMAG"
+            arrow_layouts.changes_batch([], pa.array([], arrow_layouts.ORIGIN), "s", "canonical"),
+            "ydb-debezium",
+            mode="NEW_IMAG",
         )
 
 
@@ -153,7 +157,7 @@ def test_the_key_may_stand_in_the_header_that_ydb_uses() -> None:
     batch = pa.table(
         {
             "value": pa.array([json.dumps({"payload": {"op": "d", "source": SOURCE}}).encode()], pa.binary()),
-            "headers": pa.array([headers], layout.HEADERS),
+            "headers": pa.array([headers], arrow_layouts.HEADERS),
         }
     )
     changes, rejects = changeling.decode(batch, "ydb-debezium", table="t")

@@ -8,7 +8,7 @@ import pytest
 
 import changeling
 from changeling.conformance.cases import batch
-from changeling.model import layout
+from changeling.model import arrow_layouts
 from changeling.model.change import Change
 from changeling.model.errors import UsageError
 from changeling.model.operation import Image, Operation
@@ -73,7 +73,7 @@ def read(*records: dict[str, Any] | str, **options: Any) -> list[Change]:
     texts = [record if isinstance(record, str) else json.dumps(record) for record in records]
     changes, rejects = changeling.decode(texts, NAME, **options)
     assert rejects.to_pylist() == []
-    return layout.changes(changes.combine_chunks().to_batches()[0])
+    return arrow_layouts.changes(changes.combine_chunks().to_batches()[0])
 
 
 def reject(record: dict[str, Any] | str, **options: Any) -> str:

@@ -9,7 +9,7 @@ import pytest
 import changeling
 from changeling.conformance.cases import batch
 from changeling.formats.encoding import typed
-from changeling.model import layout
+from changeling.model import arrow_layouts
 from changeling.model.table import Column, TableSchema
 from tests.formats.test_ydb_dynamodb import NAME, TIME, change, read, stream_record, typed_change, write
 
@@ -61,7 +61,7 @@ def typed_row(record: dict[str, Any], schema: str | None) -> str | bytes | None:
     assert rejects.to_pylist() == []
     shown, unfit = typed(changes.combine_chunks().to_batches()[0])
     assert unfit.to_pylist() == []
-    return layout.changes(shown)[0].after
+    return arrow_layouts.changes(shown)[0].after
 
 
 def declared(**columns: str) -> str:

@@ -9,7 +9,7 @@ import pytest
 
 import changeling
 from changeling.formats.ydb_json.types import TYPES
-from changeling.model import json_text, layout, types
+from changeling.model import arrow_layouts, json_text, types
 from changeling.model.change import Change, Transaction
 from changeling.model.errors import CannotCarry, Rejected, UsageError
 from changeling.model.operation import Image, Operation
@@ -38,7 +38,7 @@ def write(change: Change, **options: Any) -> tuple[list[dict[str, Any]], list[st
     """The written values, and the features that were refused."""
     place = {"ordinal": 9, "record": 9}
     change.position, change.arrived = change.position or position(9, 9), change.position is None or change.arrived
-    batch = layout.changes_batch([change], pa.array([place], layout.ORIGIN), "test", "canonical")
+    batch = arrow_layouts.changes_batch([change], pa.array([place], arrow_layouts.ORIGIN), "test", "canonical")
     records, rejects = changeling.encode(batch, "ydb-json", **options)
     return [json.loads(value) for value in records["value"].to_pylist()], rejects["feature"].to_pylist()
 
@@ -46,7 +46,7 @@ def write(change: Change, **options: Any) -> tuple[list[dict[str, Any]], list[st
 def read(record: str | bytes | dict[str, Any], **options: Any) -> Change:
     changes, rejects = changeling.decode([record], "ydb-json", **{**KEYED, **options})
     assert rejects["reason"].to_pylist() == []
-    return layout.changes(changes.combine_chunks().to_batches()[0])[0]
+    return arrow_layouts.changes(changes.combine_chunks().to_batches()[0])[0]
 
 
 def reason(record: str, **options: Any) -> str:
@@ -173,8 +173,8 @@ def test_topic_message_key_and_key_order() -> None:
         position=position(9, 9),
         arrived=True,
     )
-    place = pa.array([{"ordinal": 9, "record": 9}], layout.ORIGIN)
-    batch = layout.changes_batch([change], place, "test", "canonical")
+    place = pa.array([{"ordinal": 9, "record": 9}], arrow_layouts.ORIGIN)
+    batch = arrow_layouts.changes_batch([change], place, "test", "canonical")
     records, _ = changeling.encode(batch, "ydb-json", feed="changes")
     found = records.to_pylist()[0]
     assert (found["topic"], found["key"], found["value"]) == (
@@ -221,7 +221,7 @@ def test_key_names_table_and_mode_must_be_declared() -> None:
     with pytest.raises(UsageError, match="did you mean 'UPDATES'"):
         changeling.decode([], "ydb-json", **KEYED, mode="update")
     with pytest.raises(UsageError, match="did you mean 'OLD_IMAGE'"):
-        changeling.encode(layout.CHANGES.empty_table(), "ydb-json", mode="old_images")
+        changeling.encode(arrow_layouts.CHANGES.empty_table(), "ydb-json", mode="old_images")
     assert "give --table" in reason('{"key":[1],"erase":{}}', table=None)
     other = (TableSchema((Column("id", "int64"),), ("id",), TableName(None, None, "other")),)
     _, rejects = changeling.decode([{"value": "{}", "topic": "t/feed"}], "ydb-json", schemas=other)

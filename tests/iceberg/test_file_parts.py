@@ -26,7 +26,7 @@ def stored(folder: Path, first: int, rows: int, group_rows: int) -> DataFile:
 @pytest.mark.parametrize("cores", [1, 3, 40])
 def test_every_row_is_read_by_one_task(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, most: int, cores: int) -> None:
     monkeypatch.setattr(file_parts, "PART_BYTES", most)
-    monkeypatch.setattr(file_parts, "_LEAST_BYTES", 100)
+    monkeypatch.setattr(file_parts, "_MIN_BYTES", 100)
     files = [stored(tmp_path, first, rows, 7) for first, rows in ((0, 100), (100, 1), (101, 3), (104, 500), (604, 20))]
     gone = np.array([0, 7, 8, 499])
     vectors = deletion_vectors.write(str(tmp_path), {files[3].path: gone})

@@ -7,7 +7,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from changeling.iceberg.parquet_files import Writer, WriteSpec
-from changeling.log.layout import QUARANTINE, TABLES
+from changeling.log.log_tables import QUARANTINE, TABLES
 
 
 def columns_with_bounds(folder: Path, without_bounds: frozenset[str]) -> set[str]:

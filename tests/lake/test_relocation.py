@@ -15,7 +15,7 @@ from changeling.cli.main import main
 from changeling.iceberg import avro_files
 from changeling.iceberg.failpoints import FailpointReached
 from changeling.iceberg.relocation import _Move
-from changeling.log.layout import POINTS
+from changeling.log.log_tables import POINTS
 from changeling.model.errors import ChangelingError
 from changeling.pipelines.lakehouse import catalog_of, relocate, tables_of
 from changeling.pipelines.loading import load
@@ -61,7 +61,7 @@ def assert_the_newest_point_is_found(made: Shop, session: SparkSession) -> None:
     assert {row["name"]: row["snapshot"] for row in session.sql(newest).collect()} == stored.last.tables
     assert set(stored.last.tables) == TABLES["shop_replica"]
     # Of an earlier version all rows are whole; the last one has the one table that changed.
-    assert [point.base for point in stored.all()] == [None, None, None, 3]
+    assert [point.last_whole_row for point in stored.all()] == [None, None, None, 3]
     assert [len(row["tables"]) for row in sorted(made.rows(POINTS), key=lambda row: int(row["point"]))] == [3, 3, 3, 1]
 
 

@@ -9,8 +9,8 @@ import pyarrow as pa
 import yaml
 from pyiceberg.catalog.sql import SqlCatalog
 
-from changeling.iceberg.table import Table
-from changeling.log import layout
+from changeling.iceberg.table_definition import TableDefinition
+from changeling.log import log_tables
 from changeling.pipelines.lakehouse import lake_of
 from changeling.pipelines.loading import load
 from changeling.pipelines.pipeline import Pipeline
@@ -43,7 +43,7 @@ class Shop:
         path.write_bytes(b"".join(text.rstrip(b"\n") + b"\n" for text in texts))
         return path
 
-    def table(self, table: Table) -> pa.Table:
+    def table(self, table: TableDefinition) -> pa.Table:
         """A table as PyIceberg reads it, moments left out."""
         catalog = SqlCatalog("lake", uri=f"sqlite:///{self.folder}/lake/catalog.db", warehouse=f"{self.folder}/lake")
         try:
@@ -52,16 +52,16 @@ class Shop:
             catalog.close()
         return found.select([name for name in found.column_names if name not in MOMENTS])
 
-    def rows(self, table: Table) -> list[dict[str, Any]]:
+    def rows(self, table: TableDefinition) -> list[dict[str, Any]]:
         """The rows of a table in an order of their own, paths relative to the folder."""
         return sorted((_relative(row, str(self.folder)) for row in self.table(table).to_pylist()), key=repr)
 
     def log(self) -> list[dict[str, Any]]:
-        return self.rows(layout.CHANGES)
+        return self.rows(log_tables.CHANGES)
 
     def rejects(self) -> list[dict[str, Any]]:
         """The rejects as Spark reads them: PyIceberg takes headers that are null for an empty list."""
-        rows: list[dict[str, Any]] = lake_of(load(self.file)).rows(layout.REJECTS).to_pylist()
+        rows: list[dict[str, Any]] = lake_of(load(self.file)).rows(log_tables.REJECTS).to_pylist()
         return [{name: row[name] for name in row if name not in MOMENTS} for row in rows]
 
 

@@ -10,8 +10,8 @@ from uuid import uuid4
 
 from changeling.iceberg.catalog import NAME, catalog
 from changeling.iceberg.lake import Lake
-from changeling.iceberg.table import Table
-from changeling.log import layout
+from changeling.iceberg.table_definition import TableDefinition
+from changeling.log import log_tables
 
 _make = Lake.create
 _NAMESPACE = "prepared"
@@ -27,12 +27,12 @@ class Prepared:
         self._warehouse = Path(self._folder.name)
         self._is_made = False
 
-    def create(self, lake: Lake, tables: Sequence[Table], version: int) -> None:
+    def create(self, lake: Lake, tables: Sequence[TableDefinition], version: int) -> None:
         """In the place of `Lake.create`: the same tables, with other ids."""
         prefix = f"spark.sql.catalog.{NAME}"
         warehouse, uri = (lake.spark.conf.get(f"{prefix}.{name}", "") or "" for name in ("warehouse", "uri"))
         database = Path(warehouse) / "catalog.db"
-        is_log = tuple(tables) == layout.TABLES
+        is_log = tuple(tables) == log_tables.TABLES
         if (
             not is_log
             or "://" in warehouse

@@ -9,7 +9,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from changeling.iceberg.table import Table
+from changeling.iceberg.table_definition import TableDefinition
 from changeling.log.batch_plans import READ, BatchPlan
 from changeling.log.batch_stats import BatchStats
 from changeling.log.change_log import Log
@@ -29,17 +29,19 @@ class Tables:
         self.said: dict[str, list[Mapping[str, str]]] = {}
         self.fails = False
 
-    def rows(self, table: Table) -> pa.Table:
+    def rows(self, table: TableDefinition) -> pa.Table:
         return pa.Table.from_pylist(self.kept.get(table.name, []), table.columns)
 
-    def summaries(self, table: Table, tag: str) -> Iterator[Mapping[str, str]]:
+    def summaries(self, table: TableDefinition, tag: str) -> Iterator[Mapping[str, str]]:
         return reversed(self.said.get(table.name, []))
 
-    def append_rows(self, table: Table, rows: list[dict[str, object]], moment: datetime) -> None:
+    def append_rows(self, table: TableDefinition, rows: list[dict[str, object]], moment: datetime) -> None:
         self.kept.setdefault(table.name, []).extend(rows)
         self._answer()
 
-    def append(self, table: Table, files: Sequence[Any], moment: datetime, summary: Mapping[str, str]) -> None:
+    def append(
+        self, table: TableDefinition, files: Sequence[Any], moment: datetime, summary: Mapping[str, str]
+    ) -> None:
         self.said.setdefault(table.name, []).append(summary)
         self._answer()
 
@@ -70,7 +72,9 @@ def test_sources_that_commit_at_once_do_not_overwrite_each_other() -> None:
         for number in range(1, count + 1):
             batch(log, source, number)
             table = TableName(None, None, f"t{number}")
-            log.register(partial(Registry.declare, source=source, table=table, schema=schema("id"), policy="evolve"))
+            log.register(
+                partial(Registry.register_declared, source=source, table=table, schema=schema("id"), policy="evolve")
+            )
 
     threads = [threading.Thread(target=read, args=(source,)) for source in sources]
     for thread in threads:
@@ -97,10 +101,12 @@ def test_a_commit_whose_outcome_is_unknown_is_not_undone_by_the_next_source() ->
     with pytest.raises(ChangelingError):
         log.commit_rejects("b", 1, [], MOMENT)
     with pytest.raises(ChangelingError):
-        log.register(lambda registry: registry.declare("a", TableName(None, None, "t"), schema("id"), "evolve"))
+        log.register(
+            lambda registry: registry.register_declared("a", TableName(None, None, "t"), schema("id"), "evolve")
+        )
     assert log.registry.versions == []
     tables.fails = False
-    log.register(lambda registry: registry.declare("b", TableName(None, None, "u"), schema("n"), "evolve"))
+    log.register(lambda registry: registry.register_declared("b", TableName(None, None, "u"), schema("n"), "evolve"))
     batch(log, "b", 2)
     assert log_of(tables).state == log.state
     assert {name: state.batch for name, state in log.state.sources.items()} == {"a": 2, "b": 2}
@@ -113,7 +119,7 @@ def test_what_a_merge_is_given_does_not_change_under_it() -> None:
     given = log.progress
     batch(log, "a", 2)
     batch(log, "b", 1)
-    log.record_poll("a", MOMENT, all_read=True, ends=True)
+    log.record_poll("a", MOMENT, all_read=True, no_more=True)
     assert (given.state.batch("a"), list(given.stats), list(given.stats["a"]), given.polled_at) == (1, ["a"], [1], {})
     log.forget_stats({"a": 1})
     assert {source: list(known) for source, known in log.progress.stats.items()} == {"a": [2], "b": [1]}

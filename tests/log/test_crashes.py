@@ -13,7 +13,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from changeling.iceberg.failpoints import FAILPOINTS, FailpointReached
-from changeling.log import layout
+from changeling.log import log_tables
 from changeling.log.maintenance import maintain
 from changeling.pipelines.lakehouse import lake_of
 from changeling.pipelines.loading import load
@@ -21,7 +21,7 @@ from tests.log.lakes import SMALL, Shop, event
 from tests.log.lakes import log_only as shop
 from tests.log.records import debezium
 
-TABLES = (layout.CHANGES, layout.REJECTS, layout.SCHEMAS)
+TABLES = (log_tables.CHANGES, log_tables.REJECTS, log_tables.SCHEMAS)
 _LATER = (
     "replay",
     "quarantine",
@@ -66,7 +66,7 @@ def run(made: Shop) -> None:
 
 def tables(made: Shop) -> dict[str, list[dict[str, Any]]]:
     """The rows of the tables; sources register schemas at the same time, so that instead of its number a schema has its name."""
-    names = {row["id"]: f"{row['source']} {row['table']} {row['version']}" for row in made.rows(layout.SCHEMAS)}
+    names = {row["id"]: f"{row['source']} {row['table']} {row['version']}" for row in made.rows(log_tables.SCHEMAS)}
     numbers = ("id", "schema_id")
     return {
         table.name: sorted(
@@ -160,7 +160,7 @@ def to_replay(folder: Path) -> Shop:
     nameless = event(2).replace('"table": "users", ', "")
     made.write("a.json", event(1), nameless, "broken", event(3))
     run(made)
-    assert len(made.rows(layout.REJECTS)) == 2
+    assert len(made.rows(log_tables.REJECTS)) == 2
     return shop(folder, {**source, "table": "mydb.x.users"})
 
 
@@ -170,7 +170,7 @@ def replayed_once(made: Shop) -> None:
     made.pipeline.replay()
     assert [row["key"] for row in made.log()].count('{"_id":"id-2"}') == 1
     assert len(made.log()) == 3
-    assert [row["raw"] for row in made.rows(layout.REJECTS)] == [b"broken"]
+    assert [row["raw"] for row in made.rows(log_tables.REJECTS)] == [b"broken"]
     (status,) = [row for row in made.pipeline.status() if row["kind"] == "source"]
     assert (status["read"], status["accepted"], status["rejected"]) == (4, 3, 1)
 

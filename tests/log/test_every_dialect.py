@@ -12,8 +12,8 @@ import pytest
 from pyspark.sql import SparkSession
 
 from changeling.formats import registry
-from changeling.log import layout as tables
-from changeling.model import layout
+from changeling.log import log_tables as tables
+from changeling.model import arrow_layouts
 from changeling.model.table import parse_columns
 from tests.conformance.test_fuzz import mutated
 from tests.golden.test_golden import CASES, options_of, records_of
@@ -115,7 +115,7 @@ def write(made: Shop, stream: Stream) -> pa.RecordBatch:
                 lines.append(row["value"])
             rows.append({**row, "origin": place})
         made.write(f"{stream.name}/{case.name}", *lines)
-    return pa.RecordBatch.from_pylist(rows, layout.RECORDS)
+    return pa.RecordBatch.from_pylist(rows, arrow_layouts.RECORDS)
 
 
 @dataclass(frozen=True)

@@ -13,7 +13,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from changeling.iceberg.failpoints import FailpointReached
-from changeling.log import layout
+from changeling.log import log_tables
 from tests.brokers.broker import Broker
 from tests.brokers.fixtures import ALICE
 from tests.brokers.topics import Sent, Topics
@@ -79,7 +79,7 @@ def failed(made: Shop, point: str, monkeypatch: pytest.MonkeyPatch) -> None:
 def arrived_once(made: Shop, count: int) -> None:
     origins = [tuple(row["origin"].values()) for row in made.log()]
     assert len(origins) == len(set(origins)) == count
-    assert [row["raw"] for row in made.rows(layout.REJECTS)] == [b"broken"]
+    assert [row["raw"] for row in made.rows(log_tables.REJECTS)] == [b"broken"]
 
 
 def test_failures_at_every_point_one_after_another_are_made_good(

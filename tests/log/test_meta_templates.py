@@ -8,8 +8,8 @@ from pyspark.sql import SparkSession
 
 import changeling
 from bench.events import events
-from changeling.log.layout import CHANGES
-from changeling.model import layout
+from changeling.log.log_tables import CHANGES
+from changeling.model import arrow_layouts
 from changeling.pipelines.lakehouse import lake_of
 from changeling.pipelines.loading import load
 from tests.log.lakes import log_only as shop
@@ -26,8 +26,10 @@ def test_records_come_back_from_templates(spark: SparkSession, tmp_path: Path) -
     assert len(templates) == 2, "one a table"
     assert all(json.loads(text)["left_out"]["source.tx_id"] == "position.0" for text in templates)
 
-    columns = [stored[name] if name in stored.column_names else pa.nulls(len(stored)) for name in layout.CHANGES.names]
-    changes = pa.table(columns, names=layout.CHANGES.names).cast(layout.CHANGES)
+    columns = [
+        stored[name] if name in stored.column_names else pa.nulls(len(stored)) for name in arrow_layouts.CHANGES.names
+    ]
+    changes = pa.table(columns, names=arrow_layouts.CHANGES.names).cast(arrow_layouts.CHANGES)
     written, rejects = changeling.encode(changes, "xtdb")
     assert rejects.num_rows == 0
     assert sorted(written["value"].to_pylist()) == sorted(EVENTS)

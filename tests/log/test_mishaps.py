@@ -10,7 +10,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from changeling.iceberg.failpoints import FailpointReached
-from changeling.log import layout
+from changeling.log import log_tables
 from changeling.model.errors import ChangelingError, UsageError
 from changeling.pipelines.pipeline import Pipeline
 from tests.brokers.broker import Broker
@@ -41,7 +41,7 @@ def test_a_replay_does_not_swallow_a_batch_that_was_cut_off(
     assert made.pipeline.replay() == {"drop": (0, 2)}
     run(made)
     assert numbers(made) == [1, 2, 3]
-    assert sorted(row["raw"] for row in made.rows(layout.REJECTS)) == [b"bad2", b"garbage"]
+    assert sorted(row["raw"] for row in made.rows(log_tables.REJECTS)) == [b"bad2", b"garbage"]
     reported = source_of(made)
     assert (reported["read"], reported["accepted"], reported["rejected"]) == (5, 3, 2)
 
@@ -98,7 +98,7 @@ def test_a_topic_that_was_recreated_has_rejects_of_its_own(spark: SparkSession, 
     topics.make(name)
     shop(tmp_path, {**source, "key": ["id", "kind"]})
     assert made.pipeline.replay() == {"bus": (1, 1)}
-    assert [row["raw"] for row in made.rows(layout.REJECTS)] == [b"garbage"]
+    assert [row["raw"] for row in made.rows(log_tables.REJECTS)] == [b"garbage"]
     assert source_of(made)["rejected"] == 1
 
 
@@ -122,7 +122,7 @@ def test_a_file_that_keeps_growing_does_not_hold_up_the_others(
     made.write("b.json", event(2))
     from changeling.sources.files import FilesSource
 
-    planned = FilesSource.next
+    planned = FilesSource.plan_next
 
     def grown(source: FilesSource) -> str | None:
         plan = planned(source)
@@ -130,7 +130,7 @@ def test_a_file_that_keeps_growing_does_not_hold_up_the_others(
             file.write(event(3) + "\n")
         return plan
 
-    monkeypatch.setattr(FilesSource, "next", grown)
+    monkeypatch.setattr(FilesSource, "plan_next", grown)
     run(made)
     assert numbers(made) == [2]
     monkeypatch.undo()

@@ -19,7 +19,7 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from changeling.pipelines.lag import Lag, Reading, lag_of
 from changeling.pipelines.loading import load
-from changeling.sources.kafka_plan import KafkaPlan, Seen, Span
+from changeling.sources.kafka_plan import KafkaPlan, SeenTopic, Span
 from tests.brokers.broker import Broker
 from tests.brokers.topics import Topics
 from tests.log.commands import printed, printed_objects
@@ -179,7 +179,7 @@ def test_the_backlog_of_topics(broker: Broker, tmp_path: Path) -> None:
     assert (began.records, began.error) == (5, None)
     assert began.seconds is not None
     assert 0 <= began.seconds < PATIENCE
-    seen = (Seen(f"{prefix}orders"), Seen(read))
+    seen = (SeenTopic(f"{prefix}orders"), SeenTopic(read))
     first = KafkaPlan(seen, {read: {0: Span(0, 2), 1: Span(0, 1)}, f"{prefix}orders": {0: Span(0, 1)}})
     assert lag(first).records == 1
     assert lag(first, KafkaPlan(seen, {read: {0: Span(2, 3)}})) == Lag(0.0, records=0)

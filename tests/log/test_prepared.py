@@ -9,7 +9,7 @@ from typing import Any
 from pyspark.sql import SparkSession
 
 from changeling.iceberg.lake import Lake
-from changeling.log.layout import TABLES, VERSION
+from changeling.log.log_tables import TABLES, VERSION
 from changeling.pipelines.lakehouse import lake_of
 from changeling.pipelines.loading import load
 from tests.log.lakes import Shop, log_only
@@ -45,6 +45,6 @@ def test_a_copy_is_what_a_pipeline_makes(spark: SparkSession, tmp_path: Path) ->
 
 
 def _id(lake: Lake) -> str:
-    from changeling.log.layout import CHANGES
+    from changeling.log.log_tables import CHANGES
 
     return str(lake.load(CHANGES).uuid())

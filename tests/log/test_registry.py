@@ -7,7 +7,7 @@ import pytest
 import yaml
 
 from changeling.log.schema_registry import CarriedSchemas, Policy, Registry, Version
-from changeling.log.task_result import Sampled, Seen
+from changeling.log.task_result import SeenSchema, TableSample
 from changeling.model.errors import ChangelingError
 from changeling.model.table import TableName, TableSchema
 from tests.log.test_evolution import schema
@@ -22,18 +22,18 @@ CLASH = schema("id int64, n string", "id")
 
 def seen(
     given: TableSchema, first: str, last: str | None = None, table: TableName = USERS, arrived: bool = False
-) -> Seen:
+) -> SeenSchema:
     """Records of positions `first` to `last` carried this schema."""
-    return Seen(table, given.to_json(), first, last or first, arrived)
+    return SeenSchema(table, given.to_json(), first, last or first, arrived)
 
 
 def policy(chosen: Policy) -> Callable[[TableName], Policy]:
     return lambda table: chosen
 
 
-def learn(registry: Registry, *batch: Seen, by: Policy = "evolve", furthest: str | None = None) -> list[Version]:
+def learn(registry: Registry, *batch: SeenSchema, by: Policy = "evolve", furthest: str | None = None) -> list[Version]:
     """What a batch adds; `furthest` is the last position that the log has of the newest version."""
-    return registry.learn("bus", batch, policy(by), lambda version: furthest, CarriedSchemas())
+    return registry.register_carried("bus", batch, policy(by), lambda version: furthest, CarriedSchemas())
 
 
 def version(number: int, given: TableSchema, position: str | None, **parts: Any) -> Version:
@@ -76,7 +76,7 @@ def test_the_versions_of_one_batch_are_numbered_in_the_order_of_their_positions(
 def test_tables_and_sources_have_versions_of_their_own_and_numbers_in_common() -> None:
     registry = Registry()
     learn(registry, seen(A, "011"), seen(A, "012", table=ORDERS))
-    registry.learn("other", [seen(B, "011")], policy("evolve"), lambda version: None, CarriedSchemas())
+    registry.register_carried("other", [seen(B, "011")], policy("evolve"), lambda version: None, CarriedSchemas())
     learn(registry, seen(B, "013", table=ORDERS))
     assert registry.versions == [
         version(1, A, "011"),
@@ -124,7 +124,7 @@ def test_an_old_schema_may_come_back_in_the_batch_that_brought_the_newer_one() -
     ],
     ids=["log-beyond", "log-there", "batch-around", "batch-behind", "by-arrival"],
 )
-def test_an_old_schema_that_is_mixed_with_the_newer_one_is_none(batch: list[Seen], furthest: str) -> None:
+def test_an_old_schema_that_is_mixed_with_the_newer_one_is_none(batch: list[SeenSchema], furthest: str) -> None:
     registry = Registry([version(1, A, "0210"), version(2, B, "0230", note="adds note")])
     assert learn(registry, *batch, furthest=furthest) == []
 
@@ -214,7 +214,7 @@ def test_a_record_may_name_a_version_of_another_table_or_source_by_its_number() 
     in_other = seen(named, "0240", table=ORDERS)
     assert learn(registry, in_other) == [version(2, A, "0240", table=ORDERS, version=1)]
     assert registry.known("bus", [in_other])[ORDERS, in_other.schema] == 2
-    from_other = registry.learn(
+    from_other = registry.register_carried(
         "other", [seen(named, "0250")], policy("evolve"), lambda version: None, CarriedSchemas(declared=(named,))
     )
     assert from_other == [version(3, A, None, source="other", version=1, origin="declared")]
@@ -241,7 +241,9 @@ def test_each_table_that_a_rule_with_a_number_fits_has_a_version_of_its_own() ->
     named = TableSchema(A.columns, A.key, TableName(None, None, "users"), 7)
     registry = Registry([version(7, A, None, table=named.table, version=1, origin="declared")])
     fitting = seen(named, "0240")
-    found = registry.learn("bus", [fitting], policy("evolve"), lambda version: None, CarriedSchemas(declared=(named,)))
+    found = registry.register_carried(
+        "bus", [fitting], policy("evolve"), lambda version: None, CarriedSchemas(declared=(named,))
+    )
     assert found == registry.of("bus", USERS) == [version(8, A, None, version=1, origin="declared")]
     assert registry.known("bus", [fitting])[USERS, fitting.schema] == 8
     assert learn(registry, fitting) == []
@@ -249,17 +251,17 @@ def test_each_table_that_a_rule_with_a_number_fits_has_a_version_of_its_own() ->
 
 def test_numbers_that_are_stored_as_text_are_reported_once_with_what_to_write() -> None:
     registry, table = Registry([]), TableName("shop", None, "odd.users")
-    sampled = Sampled(table, {"id": ["int"], "price: net": ["number"], "name": ["text"]}, ("id",))
-    (first,) = registry.meet("s", sampled)
+    sampled = TableSample(table, {"id": ["int"], "price: net": ["number"], "name": ["text"]}, ("id",))
+    (first,) = registry.register_undeclared("s", sampled)
     note, _, line = (first.note or "").partition(" write under tables: ")
     assert note == (
         "price: net: numbers of more digits than a decimal or a double has, stored as text. For a column of doubles, which rounds "
         "them, or of a decimal, which quarantines those that do not fit,"
     )
     assert yaml.safe_load(line) == [{"name": 'shop."odd.users"', "columns": {"price: net": "double"}}]
-    assert registry.meet("s", sampled) == []
-    (second,) = registry.meet("s", Sampled(table, {"age": ["int"]}, ("id",)))
+    assert registry.register_undeclared("s", sampled) == []
+    (second,) = registry.register_undeclared("s", TableSample(table, {"age": ["int"]}, ("id",)))
     assert second.note == "adds age"
-    (third,) = registry.meet("s", Sampled(table, {"age": ["number"]}, ("id",)))
+    (third,) = registry.register_undeclared("s", TableSample(table, {"age": ["number"]}, ("id",)))
     assert third.note is not None
     assert third.note.startswith("widens age from int64 to decimal; age: numbers of more digits")

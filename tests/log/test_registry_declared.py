@@ -12,12 +12,12 @@ from hypothesis import strategies as st
 
 from changeling.iceberg.conditions import EVERYTHING, Condition
 from changeling.iceberg.lake import Lake
-from changeling.iceberg.table import Table
-from changeling.log import layout
+from changeling.iceberg.table_definition import TableDefinition
+from changeling.log import log_tables
 from changeling.log.change_log import Log
 from changeling.log.schema_registry import CarriedSchemas, Registry, Version
 from changeling.log.schema_sampling import kinds_of
-from changeling.log.task_result import Sampled
+from changeling.log.task_result import TableSample
 from changeling.model.errors import ChangelingError
 from changeling.model.table import Column, TableSchema
 from tests.log.test_evolution import schema
@@ -34,29 +34,33 @@ def declared(number: int, given: TableSchema, **parts: Any) -> Version:
 
 def test_what_is_declared_holds_from_the_start_and_is_registered_once() -> None:
     registry = Registry()
-    assert registry.declare("bus", USERS, A, "evolve") == [declared(1, A)]
-    assert registry.declare("bus", USERS, A, "evolve") == []
-    assert registry.declare("bus", USERS, B, "evolve") == [declared(2, B, note="adds note")]
-    assert registry.declare("bus", USERS, A, "evolve") == []
-    assert registry.declare("other", USERS, A, "evolve") == [declared(3, A, source="other", version=1)]
+    assert registry.register_declared("bus", USERS, A, "evolve") == [declared(1, A)]
+    assert registry.register_declared("bus", USERS, A, "evolve") == []
+    assert registry.register_declared("bus", USERS, B, "evolve") == [declared(2, B, note="adds note")]
+    assert registry.register_declared("bus", USERS, A, "evolve") == []
+    assert registry.register_declared("other", USERS, A, "evolve") == [declared(3, A, source="other", version=1)]
 
 
 def test_a_schema_that_is_declared_for_whatever_table_comes_holds_from_the_start() -> None:
     registry = Registry()
     batch = [seen(A, "0210"), seen(A, "0220", table=ORDERS)]
-    found = registry.learn("bus", batch, policy("evolve"), lambda version: None, CarriedSchemas(declared=(A,)))
+    found = registry.register_carried(
+        "bus", batch, policy("evolve"), lambda version: None, CarriedSchemas(declared=(A,))
+    )
     assert found == [declared(1, A), declared(2, A, table=ORDERS, version=1)]
 
 
 def test_what_was_declared_holds_again_from_where_it_returns() -> None:
     registry = Registry()
-    registry.declare("bus", USERS, A, "evolve")
+    registry.register_declared("bus", USERS, A, "evolve")
     assert learn(registry, seen(B, "0210")) == [version(2, B, "0210", note="adds note")]
     returned = [seen(A, "0220")]
-    found = registry.learn("bus", returned, policy("evolve"), lambda version: "0210", CarriedSchemas(declared=(A,)))
+    found = registry.register_carried(
+        "bus", returned, policy("evolve"), lambda version: "0210", CarriedSchemas(declared=(A,))
+    )
     assert found == [version(3, A, "0220", note="drops note")]
     assert (
-        registry.learn(
+        registry.register_carried(
             "bus", [seen(A, "0230")], policy("evolve"), lambda version: "0220", CarriedSchemas(declared=(A,))
         )
         == []
@@ -65,7 +69,7 @@ def test_what_was_declared_holds_again_from_where_it_returns() -> None:
 
 def test_a_record_may_carry_what_was_declared() -> None:
     registry = Registry()
-    registry.declare("bus", USERS, A, "evolve")
+    registry.register_declared("bus", USERS, A, "evolve")
     assert learn(registry, seen(A, "0210")) == []
     assert registry.known("bus")[USERS, A.to_json()] == 1
 
@@ -73,10 +77,12 @@ def test_a_record_may_carry_what_was_declared() -> None:
 def test_a_declared_number_is_kept_and_the_next_ones_are_higher() -> None:
     registry = Registry()
     learn(registry, seen(A, "0210"))
-    assert registry.declare("bus", ORDERS, with_id(A, 7), "evolve") == [declared(7, A, table=ORDERS, version=1)]
+    assert registry.register_declared("bus", ORDERS, with_id(A, 7), "evolve") == [
+        declared(7, A, table=ORDERS, version=1)
+    ]
     assert learn(registry, seen(B, "0220")) == [version(8, B, "0220", version=2, note="adds note")]
-    assert registry.declare("bus", ORDERS, with_id(A, 7), "evolve") == []
-    assert registry.declare("bus", ORDERS, with_id(B, 9), "evolve") == [
+    assert registry.register_declared("bus", ORDERS, with_id(A, 7), "evolve") == []
+    assert registry.register_declared("bus", ORDERS, with_id(B, 9), "evolve") == [
         declared(9, B, table=ORDERS, version=2, note="adds note")
     ]
     assert [known.id for known in registry.versions] == [1, 7, 8, 9]
@@ -84,27 +90,27 @@ def test_a_declared_number_is_kept_and_the_next_ones_are_higher() -> None:
 
 def test_a_number_that_is_declared_for_all_sources_is_one_version() -> None:
     registry = Registry()
-    assert registry.declare("bus", USERS, with_id(A, 7), "evolve") == [declared(7, A, version=1)]
-    assert registry.declare("other", USERS, with_id(A, 7), "evolve") == []
+    assert registry.register_declared("bus", USERS, with_id(A, 7), "evolve") == [declared(7, A, version=1)]
+    assert registry.register_declared("other", USERS, with_id(A, 7), "evolve") == []
     assert registry.versions == [declared(7, A, version=1)]
 
 
 def test_a_declared_number_that_is_taken_is_refused_and_any_other_is_kept() -> None:
     registry = Registry([version(3, A, "0210", version=1)])
     with pytest.raises(ChangelingError) as caught:
-        registry.declare("bus", ORDERS, with_id(B, 3), "evolve")
+        registry.register_declared("bus", ORDERS, with_id(B, 3), "evolve")
     assert str(caught.value) == (
         "table shop.public.orders: the schema id 3 is that of shop.public.users, version 1, already"
     )
-    assert [made.id for made in registry.declare("bus", ORDERS, with_id(B, 2), "evolve")] == [2]
+    assert [made.id for made in registry.register_declared("bus", ORDERS, with_id(B, 2), "evolve")] == [2]
 
 
 def test_a_declaration_that_does_not_fit_is_kept_aside_or_fails() -> None:
     registry = Registry()
-    registry.declare("bus", USERS, A, "evolve")
+    registry.register_declared("bus", USERS, A, "evolve")
     both = "\n  version 1: (id int64 key, n int32)\n  new:       (id int64 key, n string)"
     with pytest.raises(ChangelingError) as caught:
-        registry.declare("bus", USERS, CLASH, "fail")
+        registry.register_declared("bus", USERS, CLASH, "fail")
     assert str(caught.value) == (
         "source bus: the schema of shop.public.users changed (column n was int32 and is string), and its policy is to fail:"
         f"{both}\nSet `schema: evolve` for this table to take the new version, or `schema: ignore` to keep the old one."
@@ -113,12 +119,12 @@ def test_a_declaration_that_does_not_fit_is_kept_aside_or_fails() -> None:
         "the schema of shop.public.users changed in a way that does not fit its rows (column n was int32 and is string):"
         + both
     )
-    assert registry.declare("bus", USERS, CLASH, "evolve") == [declared(2, CLASH, status="aside", note=note)]
+    assert registry.register_declared("bus", USERS, CLASH, "evolve") == [declared(2, CLASH, status="aside", note=note)]
 
 
-def sampled(**columns: str) -> Sampled:
+def sampled(**columns: str) -> TableSample:
     """A sample that shows these columns: the kinds of values in each, separated by blanks."""
-    return Sampled(USERS, {name: kinds.split() for name, kinds in columns.items()}, ("id",))
+    return TableSample(USERS, {name: kinds.split() for name, kinds in columns.items()}, ("id",))
 
 
 def inferred(number: int, columns: str, note: str | None = None) -> Version:
@@ -145,43 +151,45 @@ def advised(column: str) -> str:
 def test_samples_give_the_narrowest_type_of_what_they_show() -> None:
     shown = sampled(id="int", flag="bool", price="int number", name="text", doc="json", mixed="bool text", empty="")
     columns = "id int64, flag bool, price decimal, name string, doc json, mixed json"
-    assert Registry().infer("bus", [shown]) == [inferred(1, columns, advised("price"))]
+    assert Registry().register_sampled("bus", [shown]) == [inferred(1, columns, advised("price"))]
 
 
 def test_samples_only_ever_widen() -> None:
     registry = Registry()
-    registry.infer("bus", [sampled(id="int", n="int", name="text")])
-    assert registry.infer("bus", [sampled(id="int")]) == []
-    assert registry.infer("bus", [sampled(name="text", n="int", id="int")]) == []
+    registry.register_sampled("bus", [sampled(id="int", n="int", name="text")])
+    assert registry.register_sampled("bus", [sampled(id="int")]) == []
+    assert registry.register_sampled("bus", [sampled(name="text", n="int", id="int")]) == []
     decimal = inferred(2, "id int64, n decimal, name string", f"widens n from int64 to decimal; {advised('n')}")
-    assert registry.infer("bus", [sampled(n="number")]) == [decimal]
-    assert registry.infer("bus", [sampled(n="int")]) == []
+    assert registry.register_sampled("bus", [sampled(n="number")]) == [decimal]
+    assert registry.register_sampled("bus", [sampled(n="int")]) == []
     more = inferred(3, "id int64, n decimal, name string, note string", "adds note")
-    assert registry.infer("bus", [sampled(note="text")]) == [more]
+    assert registry.register_sampled("bus", [sampled(note="text")]) == [more]
     mixed = inferred(4, "id int64, n json, name string, note string", "column n was decimal and is json")
-    assert registry.infer("bus", [sampled(n="text")]) == [mixed]
-    assert registry.infer("bus", [sampled(n="int number text json", name="text")]) == []
+    assert registry.register_sampled("bus", [sampled(n="text")]) == [mixed]
+    assert registry.register_sampled("bus", [sampled(n="int number text json", name="text")]) == []
 
 
 def test_numbers_get_the_narrowest_type_that_holds_all_of_them() -> None:
     registry = Registry()
-    registry.infer("bus", [sampled(id="int", n="decimal(3,1)", d="double")])
+    registry.register_sampled("bus", [sampled(id="int", n="decimal(3,1)", d="double")])
     wider = inferred(2, "id int64, n decimal(5,2), d float64", "widens n from decimal(3,1) to decimal(5,2)")
-    assert registry.infer("bus", [sampled(n="decimal(5,2)")]) == [wider]
+    assert registry.register_sampled("bus", [sampled(n="decimal(5,2)")]) == [wider]
     whole = inferred(3, "id int64, n decimal(21,2), d float64", "widens n from decimal(5,2) to decimal(21,2)")
-    assert registry.infer("bus", [sampled(n="int")]) == [whole]
-    assert registry.infer("bus", [sampled(n="decimal(20,1)", d="int")]) == []
+    assert registry.register_sampled("bus", [sampled(n="int")]) == [whole]
+    assert registry.register_sampled("bus", [sampled(n="decimal(20,1)", d="int")]) == []
     long = inferred(4, "id int64!, n decimal(21,2), d float64")
-    assert registry.infer("bus", [sampled(id="int long")]) == [long]
+    assert registry.register_sampled("bus", [sampled(id="int long")]) == [long]
     double = inferred(5, "id int64!, n float64, d float64", "column n was decimal(21,2) and is float64")
-    assert registry.infer("bus", [sampled(n="double")]) == [double]
+    assert registry.register_sampled("bus", [sampled(n="double")]) == [double]
     notes = f"column d was float64 and is decimal; {advised('d')}"
-    assert registry.infer("bus", [sampled(d="decimal(20,3) long")]) == [
+    assert registry.register_sampled("bus", [sampled(d="decimal(20,3) long")]) == [
         inferred(6, "id int64!, n float64, d decimal", notes)
     ]
     wide = inferred(7, "id int64!, n float64, d decimal, e float64", "adds e")
-    assert registry.infer("bus", [sampled(e="int decimal(20,20)")]) == [wide], "40 digits, and all of them are doubles"
-    last = registry.infer("bus", [sampled(id="double")])
+    assert registry.register_sampled("bus", [sampled(e="int decimal(20,20)")]) == [wide], (
+        "40 digits, and all of them are doubles"
+    )
+    last = registry.register_sampled("bus", [sampled(id="double")])
     assert [column.type for column in last[0].schema.columns] == ["decimal", "float64", "decimal", "float64"]
 
 
@@ -203,7 +211,7 @@ def test_the_type_does_not_depend_on_the_order_and_the_batches_of_values(
         for batch in batches:
             images = [f'{{"n": {value}}}' for value in batch]
             kinds = {name: sorted(found) for name, found in kinds_of(images).items()}
-            registry.infer("bus", [Sampled(USERS, kinds)])
+            registry.register_sampled("bus", [TableSample(USERS, kinds)])
         return registry.versions[-1].schema.columns
 
     shuffled = data.draw(st.permutations(values))
@@ -217,12 +225,12 @@ def test_the_type_does_not_depend_on_the_order_and_the_batches_of_values(
 
 def test_nothing_is_inferred_of_a_table_whose_schema_was_declared() -> None:
     registry = Registry([version(1, A, "0210")])
-    assert registry.infer("bus", [sampled(id="int", more="text")]) == []
+    assert registry.register_sampled("bus", [sampled(id="int", more="text")]) == []
 
 
 def test_a_schema_that_is_declared_later_is_not_compared_with_what_was_inferred() -> None:
     registry = Registry()
-    registry.infer("bus", [sampled(id="text", n="text")])
+    registry.register_sampled("bus", [sampled(id="text", n="text")])
     assert learn(registry, seen(A, "0210"), by="fail") == [version(2, A, "0210")]
     assert (USERS, schema("id string, n string", "id").to_json()) not in registry.known("bus")
 
@@ -234,17 +242,21 @@ class Store(Lake):
         self.kept: list[dict[str, object]] = []
         self.connected = True
 
-    def create(self, tables: Sequence[Table], version: int) -> None:
+    def create(self, tables: Sequence[TableDefinition], version: int) -> None:
         pass
 
-    def summaries(self, table: Table, tag: str | None = None) -> Iterator[dict[str, str]]:
+    def summaries(self, table: TableDefinition, tag: str | None = None) -> Iterator[dict[str, str]]:
         return iter(())
 
-    def rows(self, table: Table, where: Condition = EVERYTHING) -> pa.Table:
-        return pa.Table.from_pylist(self.kept if table is layout.SCHEMAS else [], table.columns)
+    def rows(self, table: TableDefinition, where: Condition = EVERYTHING) -> pa.Table:
+        return pa.Table.from_pylist(self.kept if table is log_tables.SCHEMAS else [], table.columns)
 
     def append_rows(
-        self, table: Table, rows: list[dict[str, object]], moment: datetime, summary: Mapping[str, str] | None = None
+        self,
+        table: TableDefinition,
+        rows: list[dict[str, object]],
+        moment: datetime,
+        summary: Mapping[str, str] | None = None,
     ) -> None:
         if not self.connected:
             raise ChangelingError("the store cannot be reached")
@@ -256,8 +268,8 @@ def test_the_registry_comes_back_from_its_rows() -> None:
     log = Log(Store())
     log.register(lambda registry: learn(registry, seen(A, "011"), seen(B, "012")))
     log.register(lambda registry: learn(registry, seen(odd, "013", table=ORDERS), seen(CLASH, "014")))
-    log.register(lambda registry: registry.declare("other", USERS, with_id(A, 99), "evolve"))
-    log.register(lambda registry: registry.infer("third", [sampled(id="int", n="text")]))
+    log.register(lambda registry: registry.register_declared("other", USERS, with_id(A, 99), "evolve"))
+    log.register(lambda registry: registry.register_sampled("third", [sampled(id="int", n="text")]))
     again = Log(log.lake).registry
     assert again.versions == log.registry.versions
     assert [known.status for known in again.versions] == [

@@ -10,8 +10,8 @@ from pyspark.sql import SparkSession
 
 from changeling.files import kcat
 from changeling.formats import registry
-from changeling.log import layout as tables
-from changeling.model import layout
+from changeling.log import log_tables as tables
+from changeling.model import arrow_layouts
 from changeling.model.errors import ChangelingError, Rejected
 from tests.log.commands import run_once
 from tests.log.dialects import DIALECTS, Dialect
@@ -115,11 +115,11 @@ def _as_reject(row: Row) -> Row:
 
 
 def _whole(origin: Row) -> Row:
-    return {**dict.fromkeys((field.name for field in layout.ORIGIN), None), **origin}
+    return {**dict.fromkeys((field.name for field in arrow_layouts.ORIGIN), None), **origin}
 
 
 def _batch(rows: list[Row]) -> pa.RecordBatch:
-    return pa.RecordBatch.from_pylist(rows, layout.RECORDS)
+    return pa.RecordBatch.from_pylist(rows, arrow_layouts.RECORDS)
 
 
 def pipeline(folder: Path, mended: bool) -> Shop:

@@ -7,7 +7,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from changeling.iceberg.failpoints import FailpointReached
-from changeling.log import layout
+from changeling.log import log_tables
 from changeling.log.change_log import Log
 from changeling.log.ingest import Ingest
 from changeling.pipelines.lakehouse import lake_of
@@ -19,7 +19,7 @@ from tests.log.records import debezium
 from tests.log.test_crashes import READING
 
 SOURCE = {"name": "bus", "type": "files", "path": "in/*.dbz", "format": "debezium-json"}
-TABLES = (layout.CHANGES, layout.REJECTS, layout.SCHEMAS, layout.BATCHES)
+TABLES = (log_tables.CHANGES, log_tables.REJECTS, log_tables.SCHEMAS, log_tables.BATCHES)
 TAGGED = {"plan"}
 """BatchPlans contain the times at which files were written."""
 

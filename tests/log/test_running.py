@@ -17,22 +17,22 @@ from pyspark.sql import SparkSession
 from changeling.iceberg.catalog import NAME
 from changeling.iceberg.lake import LAYOUT
 from changeling.iceberg.lock import Holder, held
-from changeling.log import layout
+from changeling.log import log_tables
 from changeling.model.errors import ChangelingError
 from changeling.pipelines.lakehouse import lake_of, lock_file
-from changeling.pipelines.listener import SilentListener
+from changeling.pipelines.listener import Listener
 from changeling.pipelines.loading import load
 from tests.log.lakes import SMALL, Shop, event
 from tests.log.lakes import log_only as shop
 
 
-class Heard(SilentListener):
+class Heard(Listener):
     """Remembers the warnings of a run."""
 
     def __init__(self) -> None:
         self.warnings: list[str] = []
 
-    def warns(self, source: str, text: str) -> None:
+    def on_warning(self, source: str, text: str) -> None:
         self.warnings.append(f"{source}: {text}")
 
 
@@ -60,7 +60,7 @@ def test_a_run_on_another_machine_is_seen_in_the_catalog(spark: SparkSession, tm
     run(made)
     lake = lake_of(load(made.file))
     there = Holder(7, "elsewhere", "ann", "2026-01-02T03:04:05Z", "changeling run")
-    lake.claim(there, layout.BATCHES)
+    lake.claim(there, log_tables.BATCHES)
     with pytest.raises(ChangelingError) as refused:
         run(made)
     assert str(refused.value) == (
@@ -101,7 +101,7 @@ def test_files_are_remembered_relative_to_the_pipeline_file(spark: SparkSession,
     made = shop(tmp_path / "here")
     made.write("a.json", event(1))
     run(made)
-    assert [json.loads(row["plan"])["files"][0][0] for row in made.rows(layout.BATCHES)] == ["in/a.json"]
+    assert [json.loads(row["plan"])["files"][0][0] for row in made.rows(log_tables.BATCHES)] == ["in/a.json"]
 
 
 def test_no_file_yet_is_reported_and_is_no_error(spark: SparkSession, tmp_path: Path) -> None:
@@ -135,7 +135,7 @@ def test_an_older_layout_is_upgraded_and_a_newer_one_refused(spark: SparkSession
     made.write("a.json", event(1))
     run(made)
     lake = lake_of(load(made.file))
-    changes = lake.name(layout.CHANGES)
+    changes = lake.name(log_tables.CHANGES)
     lake.sql(f"ALTER TABLE {changes} DROP COLUMN arrived")
     lake.sql(f"ALTER TABLE {changes} SET TBLPROPERTIES ('{LAYOUT}' = '0')")
     made.write("b.json", event(2))
@@ -145,7 +145,7 @@ def test_an_older_layout_is_upgraded_and_a_newer_one_refused(spark: SparkSession
     with pytest.raises(ChangelingError) as refused:
         run(made)
     assert str(refused.value) == (
-        f"{NAME}.`shop`.`changes` has layout 99, this version of Changeling knows {layout.VERSION}: install a newer one"
+        f"{NAME}.`shop`.`changes` has layout 99, this version of Changeling knows {log_tables.VERSION}: install a newer one"
     )
 
 
@@ -154,7 +154,7 @@ def test_a_log_without_its_plans_is_refused(spark: SparkSession, tmp_path: Path)
     made.write("a.json", event(1))
     run(made)
     lake = lake_of(load(made.file))
-    lake.sql(f"DELETE FROM {lake.name(layout.BATCHES)}")
+    lake.sql(f"DELETE FROM {lake.name(log_tables.BATCHES)}")
     with pytest.raises(ChangelingError, match="its log has 1 batches, but only 0 plans of them exist"):
         run(made)
 
@@ -183,7 +183,7 @@ def test_ingest_and_upkeep_at_once_lose_nothing(spark: SparkSession, tmp_path: P
         beside.join()
     assert failures == []
     assert numbers(made) == list(range(6))
-    assert len(made.rows(layout.REJECTS)) == 6
+    assert len(made.rows(log_tables.REJECTS)) == 6
     made.pipeline.maintain()
     assert numbers(made) == list(range(6))
     assert made.pipeline.run(once=True)[0].read == 0
@@ -194,9 +194,9 @@ def test_days_past_retention_are_dropped_but_not_before_a_reader_has_them(spark:
     made.write("a.json", event(1))
     run(made)
     lake = lake_of(load(made.file))
-    changes = lake.name(layout.CHANGES)
+    changes = lake.name(log_tables.CHANGES)
     lake.sql(f"CREATE TEMPORARY VIEW old AS SELECT * FROM {changes}")
-    columns = ", ".join(f"`{name}`" for name in layout.CHANGES.columns.names if name != "ingested_at")
+    columns = ", ".join(f"`{name}`" for name in log_tables.CHANGES.columns.names if name != "ingested_at")
     lake.sql(f"INSERT INTO {changes} SELECT {columns}, TIMESTAMP '2001-01-01 00:00:00' FROM old")
     snapshot = lake.sql(f"SELECT snapshot_id FROM {changes}.snapshots ORDER BY committed_at").collect()[0][0]
     assert len(made.log()) == 2

@@ -7,7 +7,7 @@ import pytest
 
 from changeling.log import schema_sampling
 from changeling.log.schema_sampling import ROWS, Sampling
-from changeling.model import layout
+from changeling.model import arrow_layouts
 from changeling.model.change import Change
 from changeling.model.operation import Image, Operation
 from changeling.model.table import TableName
@@ -31,7 +31,7 @@ def changes_of(
 
 def batch_of(*changes: Iterator[Change]) -> pa.RecordBatch:
     rows: Sequence[Change] = [change for part in changes for change in part]
-    return layout.changes_batch(rows, pa.nulls(len(rows), layout.ORIGIN), "s", "canonical")
+    return arrow_layouts.changes_batch(rows, pa.nulls(len(rows), arrow_layouts.ORIGIN), "s", "canonical")
 
 
 def columns_after(*batches: pa.RecordBatch) -> dict[str, list[str]]:

@@ -9,7 +9,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 import changeling
-from changeling.log import layout as tables
+from changeling.log import log_tables as tables
 from changeling.model.errors import ChangelingError
 from changeling.model.table import Column, TableSchema, schema_from_json
 from tests.log.lakes import Shop

@@ -7,8 +7,8 @@ import pyarrow as pa
 import pytest
 from pyspark.sql import SparkSession
 
-from changeling.log import layout as tables
-from changeling.model import layout
+from changeling.log import log_tables as tables
+from changeling.model import arrow_layouts
 from tests.log.commands import run_once
 from tests.log.expecting import Row, expected, in_order, rejected, resolved
 from tests.log.lakes import Shop
@@ -57,14 +57,16 @@ def write(made: Shop, source: str, *files: list[str]) -> list[Row]:
 
 def due(rows: list[Row], source: str, batch: int | None = None) -> list[Row]:
     """Rows of the log: each file is a batch, unless it is another one."""
-    log, rejects = expected(pa.RecordBatch.from_pylist(rows, layout.RECORDS), "debezium-json", source, key=["id"])
+    log, rejects = expected(
+        pa.RecordBatch.from_pylist(rows, arrow_layouts.RECORDS), "debezium-json", source, key=["id"]
+    )
     assert rejects == []
     return in_order([{**row, "batch": batch or row["origin"]["ordinal"] + 1} for row in log])
 
 
 def due_rejects(rows: list[Row], source: str) -> list[Row]:
     nothing = dict.fromkeys(("key", "headers", "topic"))
-    origins = [{**dict.fromkeys(field.name for field in layout.ORIGIN), **row["origin"]} for row in rows]
+    origins = [{**dict.fromkeys(field.name for field in arrow_layouts.ORIGIN), **row["origin"]} for row in rows]
     return [
         rejected({"reason": CONFLICT, "origin": origin, "raw": row["value"], **nothing}, source, batch=2)
         for row, origin in zip(rows, origins, strict=True)

@@ -9,8 +9,8 @@ import pyarrow as pa
 import pytest
 from pyspark.sql import SparkSession
 
-from changeling.log import layout as tables
-from changeling.model import layout
+from changeling.log import log_tables as tables
+from changeling.model import arrow_layouts
 from changeling.model.position import decode
 from tests.log.expecting import Row, expected, in_order, resolved
 from tests.log.lakes import Shop
@@ -121,7 +121,7 @@ class Given:
         """What `decode` gives for all of it, each file in a batch of its own."""
         found = {}
         for name, (form, _) in VERSIONS.items():
-            records = pa.RecordBatch.from_pylist(self._given[name], layout.RECORDS)
+            records = pa.RecordBatch.from_pylist(self._given[name], arrow_layouts.RECORDS)
             rows, rejects = expected(records, form, name, **OPTIONS[name])
             assert rejects == []
             found[name] = in_order([{**row, "batch": row["origin"]["ordinal"] + 1} for row in rows])

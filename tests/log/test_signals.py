@@ -12,7 +12,7 @@ from pathlib import Path
 
 from pyspark.sql import SparkSession
 
-from changeling.log import layout
+from changeling.log import log_tables
 from tests.log.lakes import SMALL, Shop, event
 from tests.log.lakes import log_only as shop
 
@@ -107,7 +107,7 @@ def reading(made: Shop) -> Iterator[Running]:
 
 def batches(made: Shop) -> list[int]:
     """How many changes of each batch are in the log."""
-    found = made.table(layout.CHANGES).column("batch").value_counts().to_pylist()
+    found = made.table(log_tables.CHANGES).column("batch").value_counts().to_pylist()
     return [entry["counts"] for entry in sorted(found, key=lambda entry: int(entry["values"]))]
 
 
@@ -160,5 +160,5 @@ def test_signals_in_the_middle_of_a_batch(spark: SparkSession, tmp_path: Path) -
 
     made.pipeline.run(once=True)
     assert batches(made) == [EVENTS, EVENTS]
-    keys = made.table(layout.CHANGES).column("key")
+    keys = made.table(log_tables.CHANGES).column("key")
     assert len(keys.unique()) == 2 * EVENTS

@@ -6,7 +6,7 @@ import pytest
 
 from changeling.model.errors import UsageError
 from changeling.pipelines.definition import PostgresSource, RecordSource
-from changeling.pipelines.loading import Loaded, load
+from changeling.pipelines.loading import LoadedPipeline, load
 
 HEAD = """\
 name: shop
@@ -17,7 +17,7 @@ USERS = HEAD + "  - {name: drop, type: files, path: in, format: ydb-json, table:
 """A whole pipeline of four lines."""
 
 
-def loaded(folder: Path, text: str | bytes) -> Loaded:
+def loaded(folder: Path, text: str | bytes) -> LoadedPipeline:
     """The pipeline of a file `shop.yaml` with this text."""
     file = folder / "shop.yaml"
     file.write_bytes(text if isinstance(text, bytes) else text.encode())
@@ -31,7 +31,7 @@ def refused(folder: Path, text: str | bytes) -> str:
     return str(caught.value).removeprefix(f"{folder}/")
 
 
-def source(found: Loaded, name: str = "drop") -> RecordSource:
+def source(found: LoadedPipeline, name: str = "drop") -> RecordSource:
     """The source of that name."""
     one = next(one for one in found.definition.sources if one.name == name)
     assert not isinstance(one, PostgresSource)

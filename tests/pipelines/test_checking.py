@@ -8,7 +8,7 @@ import pytest
 from changeling.cli import main
 from changeling.model.errors import ChangelingError
 from changeling.pipelines.checking import Finding, checks
-from changeling.pipelines.listener import SilentListener
+from changeling.pipelines.listener import Listener
 from changeling.pipelines.pipeline import Pipeline
 from tests.brokers.broker import Broker, User
 from tests.brokers.fixtures import ALICE
@@ -74,22 +74,22 @@ def test_a_run_reports_what_it_cannot_reach_before_it_starts_spark(tmp_path: Pat
     made = Pipeline.load(pipeline(tmp_path, postgres(nowhere), more=target))
     warned: list[tuple[str, str]] = []
 
-    class Listener(SilentListener):
-        def warns(self, source: str, text: str) -> None:
+    class Heard(Listener):
+        def on_warning(self, source: str, text: str) -> None:
             warned.append((source, text))
 
-        def prepares(self, what: str) -> None:
+        def on_prepare(self, what: str) -> None:
             raise SparkIsWanted
 
     with pytest.raises(ChangelingError, match='database "nowhere" does not exist'):
-        made.run(once=True, listener=Listener())
+        made.run(once=True, listener=Heard())
     assert [name for name, _ in warned] == ["copy"]
     errors = {row["name"]: row["last_error"] for row in made.status() if row["kind"] != "table"}
     assert 'database "nowhere" does not exist' in errors["pg"]
     warned.clear()
     # Without `once`, it keeps trying.
     with pytest.raises(SparkIsWanted):
-        made.run(listener=Listener())
+        made.run(listener=Heard())
     assert [name for name, _ in warned] == ["pg", "copy"]
     assert all('database "nowhere" does not exist' in text for _, text in warned)
 

@@ -64,7 +64,7 @@ def test_rules_and_panels_ask_for_metrics_that_exist() -> None:
 @pytest.mark.skipif(shutil.which("promtool") is None, reason="there is no Prometheus")
 def test_prometheus_accepts_the_rules_and_the_metrics() -> None:
     metrics = RunMetrics("shop")
-    metrics.fails("pg", "PostgreSQL at db: refused")
+    metrics.on_failure("pg", "PostgreSQL at db: refused")
     checks: list[tuple[list[str], bytes | None]] = [
         (["rules", str(REPOSITORY / "operations/prometheus-alerts.yaml")], None),
         (["metrics"], metrics.text()),
@@ -96,9 +96,9 @@ def test_what_supervises_a_run_is_answered() -> None:
         assert address.startswith("http://127.0.0.1:")
         assert ask("/healthz") == (200, '{"status": "ok"}\n')
         assert ask("/readyz") == (503, '{"status": "starting"}\n')
-        metrics.fails("pg", "PostgreSQL at db: refused")
+        metrics.on_failure("pg", "PostgreSQL at db: refused")
         assert 'changeling_failing{part="pg",pipeline="shop"} 1.0\n' in ask("/metrics")[1]
-        metrics.recovers("pg")
+        metrics.on_recovery("pg")
         assert "changeling_failing{" not in ask("/metrics")[1]
         assert ask("/")[0] == 404
         port = address.rpartition(":")[2]

@@ -4,7 +4,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from changeling.model import layout
+from changeling.model import arrow_layouts
 from changeling.model.change import Change
 from changeling.model.table import TableName
 from changeling.postgres import catalog
@@ -52,7 +52,7 @@ class Replication:
 def changes_of(batches: list[pa.RecordBatch]) -> list[Change]:
     for batch in batches:
         batch.validate(full=True)
-    return [change for batch in batches for change in layout.changes(batch)]
+    return [change for batch in batches for change in arrow_layouts.changes(batch)]
 
 
 def pg_type(name: str, **more: Any) -> PgType:

@@ -7,7 +7,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from changeling.log import layout
+from changeling.log import log_tables
 from changeling.pipelines.lakehouse import tables_of
 from changeling.pipelines.loading import load
 from tests.golden.test_golden import FOLDER, records_of
@@ -52,7 +52,7 @@ def stored(made: Shop, name: str) -> Contents:
 
 def quarantined(made: Shop, table: str) -> list[tuple[str, str | None, str | None]]:
     """What the replica of a table could not hold: key, column and value; neither of them for a row that is stale."""
-    rows = [row for row in made.rows(layout.QUARANTINE) if row["table"]["name"] == table]
+    rows = [row for row in made.rows(log_tables.QUARANTINE) if row["table"]["name"] == table]
     return sorted((row["key"], row["column"], row["value"]) for row in rows)
 
 

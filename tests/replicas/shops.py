@@ -4,7 +4,7 @@ import json
 from pathlib import Path
 from typing import Any
 
-from changeling.log import layout
+from changeling.log import log_tables
 from changeling.pipelines.lakehouse import tables_of
 from changeling.pipelines.loading import load
 from changeling.replicas.points import points_of
@@ -86,7 +86,7 @@ def then(made: Shop, table: str = "public.users", **when: Any) -> list[dict[str,
 
 def quarantine_entries(made: Shop) -> list[tuple[Any, ...]]:
     """The quarantine: table, key, column, value."""
-    rows = made.rows(layout.QUARANTINE)
+    rows = made.rows(log_tables.QUARANTINE)
     return sorted((row["table"]["name"], row["key"], row["column"], row["value"]) for row in rows)
 
 

@@ -1,9 +1,17 @@
 """Attempts at a snapshot: which rows their marks enclose, and which of them count."""
 
 from changeling.model.position import encode
-from changeling.replicas.snapshot_attempts import FILES, Assignment, Attempt, Lane, Mark, attempts_of, deciding
+from changeling.replicas.snapshot_attempts import (
+    FILES,
+    Assignment,
+    Attempt,
+    Mark,
+    TopicPartition,
+    attempts_of,
+    deciding,
+)
 
-ZERO: Lane = (3, 0)
+ZERO: TopicPartition = (3, 0)
 
 
 def marked(marks: str) -> list[Mark]:

@@ -28,19 +28,19 @@ def same(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     return iter(batches)
 
 
-@pytest.mark.parametrize("shares", [1, 3, 40])
+@pytest.mark.parametrize("buckets", [1, 3, 40])
 @pytest.mark.parametrize("most", [100, 16 * 1024 * 1024])
 @pytest.mark.parametrize("many", [1, 2**30])
-def test_events_come_back_in_order(shares: int, most: int, many: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(event_bundles, "MOST_BYTES", most)
+def test_events_come_back_in_order(buckets: int, most: int, many: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(event_bundles, "MAX_BYTES", most)
     monkeypatch.setattr(event_bundles, "_MANY_BYTES", many)
-    made = random.Random(shares)
+    made = random.Random(buckets)
     given = [events_of(made, table, made.randrange(60)) for table in (-1, 0, 1, 2, 0, 1, 2)]
-    bundles = pa.Table.from_batches(list(Bundling(same, shares, frozenset({2}))(given)), BUNDLES)
-    assert {row["share"] for row in bundles.to_pylist() if row["table"] == 2} == {0}
-    places = bundles.select(["table", "share"]).to_pylist()
+    bundles = pa.Table.from_batches(list(Bundling(same, buckets, frozenset({2}))(given)), BUNDLES)
+    assert {row["bucket"] for row in bundles.to_pylist() if row["table"] == 2} == {0}
+    places = bundles.select(["table", "bucket"]).to_pylist()
     tasks = [
-        bundles.take([row for row, place in enumerate(places) if hash((place["table"], place["share"])) % 2 == task])
+        bundles.take([row for row, place in enumerate(places) if hash((place["table"], place["bucket"])) % 2 == task])
         for task in (0, 1)
     ]
     parts = [
@@ -48,7 +48,7 @@ def test_events_come_back_in_order(shares: int, most: int, many: int, monkeypatc
             [
                 batch.cast(ROW_EVENTS)
                 for batch in Unbundling(same)(
-                    task.sort_by([("table", "ascending"), ("share", "ascending")]).to_batches(3)
+                    task.sort_by([("table", "ascending"), ("bucket", "ascending")]).to_batches(3)
                 )
             ],
             ROW_EVENTS,

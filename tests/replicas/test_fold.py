@@ -12,7 +12,7 @@ from changeling.model import json_text
 from changeling.model.change import Change
 from changeling.model.operation import Image, Operation
 from changeling.model.position import encode
-from changeling.replicas.fold import Cell, Fold, Repetitions, Row, RowEvent
+from changeling.replicas.fold import Cell, Fold, FoldedRow, Repetitions, RowEvent
 from changeling.replicas.row_effect import effect, old_key
 
 COLUMNS = ("a", "b", "c")
@@ -143,8 +143,8 @@ def on_top(stored: Held, made: Fold) -> Held:
     """Stored rows and what a fold found out of some of them."""
     found = {key: row for key, row in stored.items() if key not in made.rows}
     for key, row in made.rows.items():
-        if row is not None and (row.exists or (row.base is not None and row.base in stored)):
-            found[key] = {**stored.get(row.base or "", {}), **row.image()}
+        if row is not None and (row.exists or (row.stored_key is not None and row.stored_key in stored)):
+            found[key] = {**stored.get(row.stored_key or "", {}), **row.image()}
     return found
 
 
@@ -255,7 +255,7 @@ def test_a_change_without_values_marks_its_row_stale_and_writes_nothing() -> Non
     database.emit(Operation.INSERT, 1, after={"id": 1, "a": 1})
     database.emit(Operation.UPDATE, 1, before={"id": 1, "a": 0})
     assert fold(database.events).rows == {
-        '{"id":1}': Row({"id": Cell(b"1", "canonical", None), "a": Cell(b"1", "canonical", None)}, stale=True)
+        '{"id":1}': FoldedRow({"id": Cell(b"1", "canonical", None), "a": Cell(b"1", "canonical", None)}, stale=True)
     }
 
 

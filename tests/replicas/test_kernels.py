@@ -12,17 +12,18 @@ import pyarrow.parquet as pq
 import pytest
 
 from changeling.iceberg.parquet_files import WriteSpec
-from changeling.log.layout import QUARANTINE
-from changeling.model import layout
+from changeling.log.log_tables import QUARANTINE
+from changeling.model import arrow_layouts
 from changeling.model.change import Change
 from changeling.model.operation import Operation
 from changeling.model.position import encode
 from changeling.model.table import Column, TableName, TableSchema
 from changeling.replicas.change_order import ARRIVAL, Truncate, ranks, truncates_in_order
 from changeling.replicas.fold_job import _joined
+from changeling.replicas.fold_table import FoldTable
 from changeling.replicas.fold_task import FoldKernel, TableOutcome, merged
 from changeling.replicas.row_changes import RowChangesKernel
-from changeling.replicas.row_events import READ_COLUMNS, ROW_EVENTS, FoldTable, sorted_events
+from changeling.replicas.row_events import READ_COLUMNS, ROW_EVENTS, sorted_events
 from changeling.replicas.shape import columns_of
 from tests.replicas.test_fold import COLUMNS, Database, Rows, apply
 
@@ -32,9 +33,11 @@ TABLE = TableName(None, None, "t")
 
 def changes_batch(changes: list[Change]) -> pa.RecordBatch:
     """Changes as the log has them, in the order of arrival, a few a batch."""
-    origin = pa.array([{"ordinal": place // 7, "record": place % 7} for place in range(len(changes))], layout.ORIGIN)
+    origin = pa.array(
+        [{"ordinal": place // 7, "record": place % 7} for place in range(len(changes))], arrow_layouts.ORIGIN
+    )
     own = [msgspec.structs.replace(change, table=TABLE) for change in changes]
-    made = layout.changes_batch(own, origin, "s", "canonical")
+    made = arrow_layouts.changes_batch(own, origin, "s", "canonical")
     known = {name: made.column(name) for name in READ_COLUMNS}
     places = {"batch": 20, "ordinal": 7, "record": 1}
     for name in ARRIVAL:

@@ -4,7 +4,7 @@ import os
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
-from changeling.replicas.staging_folder import place_of_merge, place_of_reader, remove_leftovers
+from changeling.replicas.staging_folder import folder_of_merge, folder_of_reader, remove_leftovers
 
 NOW = datetime.now(UTC)
 
@@ -23,11 +23,11 @@ def put(place: str, files: int, age: timedelta = timedelta(0)) -> Path:
 def test_rows_of_merges_go_when_their_point_is_there_and_those_of_readers_with_time(tmp_path: Path) -> None:
     points, old = f"file:{tmp_path}/points", timedelta(days=9)
     bare = points.removeprefix("file:")
-    gone = [put(place_of_merge(bare, 6), 2), put(place_of_merge(bare, 7), 1), put(place_of_merge(bare, 7), 0)]
-    gone += [put(place_of_reader(bare), 1, old), put(place_of_reader(bare), 0, old)]
+    gone = [put(folder_of_merge(bare, 6), 2), put(folder_of_merge(bare, 7), 1), put(folder_of_merge(bare, 7), 0)]
+    gone += [put(folder_of_reader(bare), 1, old), put(folder_of_reader(bare), 0, old)]
     # A merge may take any time, and a reader may still be at it.
-    kept = [put(place_of_merge(bare, 8), 3, old), put(place_of_merge(bare, 70), 1), put(place_of_reader(bare), 1)]
-    mixed = put(place_of_reader(bare), 2, old)
+    kept = [put(folder_of_merge(bare, 8), 3, old), put(folder_of_merge(bare, 70), 1), put(folder_of_reader(bare), 1)]
+    mixed = put(folder_of_reader(bare), 2, old)
     os.utime(mixed / "0" / "data" / "1.parquet")
     other = put(f"{bare}/data", 1, old)
     assert remove_leftovers(points, 7, NOW - timedelta(days=3)) == (11, 4)

@@ -10,14 +10,14 @@ import pytest
 from pyspark.sql import SparkSession
 
 from changeling.iceberg.data_files import OpenFile
-from changeling.log import layout
+from changeling.log import log_tables
 from changeling.model.errors import ChangelingError, UsageError
 from changeling.pipelines.lakehouse import lake_of
 from changeling.pipelines.loading import load
 from changeling.replicas.maintenance import chosen, maintain
 from changeling.replicas.points import Point, SourcePoint
 from changeling.replicas.replacement import Replacement
-from changeling.replicas.row_replacement import Scan, Stored
+from changeling.replicas.row_replacement import Scan, StoredSnapshot
 from changeling.replicas.shape import ReplicaColumn, Shape
 from changeling.replicas.stored_rows import StoredRows
 from changeling.replicas.tables import ReplicaTables
@@ -66,7 +66,7 @@ def _assert_rows_are_looked_up_again(made: Shop) -> None:
     before = replica(made)
     looked: list[set[str]] = []
 
-    def found(rows: pa.Table, current: Stored) -> tuple[Scan, pa.Table]:
+    def found(rows: pa.Table, current: StoredSnapshot) -> tuple[Scan, pa.Table]:
         looked.append({file.path for file in current.files})
         if len(looked) == 1:
             maintain(lake, timedelta(days=30))
@@ -89,7 +89,7 @@ def test_what_is_past_retention_is_refused_and_the_replica_stays(spark: SparkSes
     made = bus(tmp_path, retention="1d")
     run(made, "a", user(1), user(2, 2))
     lake = lake_of(load(made.file))
-    lake.sql(f"UPDATE {lake.name(layout.CHANGES)} SET ingested_at = TIMESTAMP '2001-01-01 00:00:00'")
+    lake.sql(f"UPDATE {lake.name(log_tables.CHANGES)} SET ingested_at = TIMESTAMP '2001-01-01 00:00:00'")
     made.pipeline.maintain()
     assert made.log() == []
     run(made, "b", item(4, "update", {"id": 1, "n": 44}, {"id": 1}))

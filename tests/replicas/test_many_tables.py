@@ -90,7 +90,7 @@ def check(made: Shop) -> None:
     assert {name: replica(made, name) for name in known} == whole
     points = points_of(tables)
     assert points.last.tables == {name: one.snapshot for name, one in known.items()}
-    assert [(point.number, point.base) for point in points.all()] == [(1, None), (2, 1), (3, None)]
+    assert [(point.number, point.last_whole_row) for point in points.all()] == [(1, None), (2, 1), (3, None)]
 
 
 @pytest.mark.parametrize("end", [failed, pytest.param(killed, marks=pytest.mark.soak)])

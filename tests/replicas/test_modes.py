@@ -182,7 +182,7 @@ def test_what_is_too_large_for_the_process_is_folded_on_spark(
     found = asked()
     assert found[1] == [ANN]
     assert reasons == []
-    monkeypatch.setattr(measured_scan, "MOST_BYTES", 100)
+    monkeypatch.setattr(measured_scan, "MAX_BYTES", 100)
     assert asked() == found
     assert reasons == ["0.0 MB have to be read"]
 

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
-from changeling.log import layout
+from changeling.log import log_tables
 from changeling.model.table import TableName
 from changeling.replicas.replica_names import replica_names
 from changeling.replicas.replica_reader import Identity
@@ -115,7 +115,7 @@ def test_tables_of_one_name_have_the_same_replicas_whichever_came_first(spark: S
     # What was known of it under its former name is not lost.
     assert then(renamed, "north.users", point=1) == then(renamed, "north.users", point=2) == [ANN]
     assert then(renamed, "north.users", point=3) == [ANN, EVE]
-    points = sorted(renamed.rows(layout.POINTS), key=lambda row: int(row["point"]))
+    points = sorted(renamed.rows(log_tables.POINTS), key=lambda row: int(row["point"]))
     assert [table["name"] for table in points[0]["tables"]] == ["users", "users__history"]
     done = {one.table: one for one in renamed.pipeline.maintain()}
     assert "north__users" in done

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
-from changeling.log import layout
+from changeling.log import log_tables
 from tests.log.commands import printed, run_once
 from tests.log.lakes import Shop, event, shop
 from tests.replicas.shops import bus, item, replica, replicas, then
@@ -55,7 +55,7 @@ def test_columns_of_a_schema_may_have_any_name(spark: SparkSession, tmp_path: Pa
     assert [moment.changed for moment in made.pipeline.history("users", json.dumps(key))][1:] == [
         ["_pos", " ", "a_x2Eb"]
     ]
-    assert made.rows(layout.QUARANTINE) == []
+    assert made.rows(log_tables.QUARANTINE) == []
 
 
 def test_values_without_a_name_have_a_column(spark: SparkSession, tmp_path: Path) -> None:

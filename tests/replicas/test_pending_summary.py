@@ -6,14 +6,14 @@ from datetime import UTC, datetime, timedelta
 import pyarrow as pa
 from pyspark.sql import SparkSession
 
-from changeling.log import layout
+from changeling.log import log_tables
 from changeling.replicas.pending_summary import FewChanges, ManyChanges
 
 NEEDED = (
     *("source", "table", "op", "position", "key", "schema_id", "transaction", "commit_time", "batch"),
     *("ingested_at", "origin", "arrived"),
 )
-COLUMNS = pa.schema([layout.CHANGES.columns.field(name) for name in NEEDED])
+COLUMNS = pa.schema([log_tables.CHANGES.columns.field(name) for name in NEEDED])
 OPS = ("read", "insert", "update", "delete", "truncate", "ddl", "commit", "message")
 
 

@@ -11,7 +11,7 @@ import pytest
 
 from changeling.iceberg.catalog import catalog
 from changeling.iceberg.reader import Tables
-from changeling.log.layout import POINTS
+from changeling.log.log_tables import POINTS
 from changeling.replicas import points as replica_points
 from changeling.replicas.points import BASE, Point, Points, SourcePoint, points_of
 
@@ -31,7 +31,7 @@ class StoredPoints:
     def write(self, points: Points, made: list[Point]) -> None:
         last = 0
         for point in made:
-            kept, row = points.next(point)
+            kept, row = points.following(point)
             points.add(kept)
             self.rows.append(row)
             last = kept.first_row
@@ -77,7 +77,7 @@ def test_every_point_is_read_back_whole(tmp_path: Path) -> None:
     assert sum(len(row["tables"]) for row in stored.rows) < sum(map(len, states.values())) / 3
     assert max(point.number - point.first_row for point in points.all()) < 100
     assert [point.number for point in points.after(255)] == [256, 257, 258, 259, 260]
-    assert points.at(17) == msgspec.structs.replace(point_of(17, states[17]), base=1)
+    assert points.at(17) == msgspec.structs.replace(point_of(17, states[17]), last_whole_row=1)
     assert points.at(261) is None
     assert [point.number for point in points.valid_bases("pg", f"{4:09}")] == [3, 2, 1]
 
@@ -96,7 +96,7 @@ def test_points_are_read_when_they_are_asked_for(tmp_path: Path) -> None:
 
 
 def test_a_run_keeps_the_last_ones(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(replica_points, "_MOST_KEPT", 150)
+    monkeypatch.setattr(replica_points, "_MAX_KEPT", 150)
     stored = StoredPoints(tmp_path)
     states = dict(enumerate(histories(60, 400, seed=6), start=1))
     points = points_of(stored.tables)
@@ -117,5 +117,5 @@ def test_rows_without_a_base_are_whole(tmp_path: Path) -> None:
     opened.create_table(("shop", "points"), schema).append(pa.Table.from_pylist(rows, schema))
     points = points_of(tables)
     assert points.all() == [point_of(1, {"a": 1, "b": 2}), point_of(2, {"a": 3})]
-    kept, row = points.next(point_of(3, {"a": 4}))
-    assert (kept.tables, kept.base, row["tables"]) == ({"a": 4}, None, [{"name": "a", "snapshot": 4}])
+    kept, row = points.following(point_of(3, {"a": 4}))
+    assert (kept.tables, kept.last_whole_row, row["tables"]) == ({"a": 4}, None, [{"name": "a", "snapshot": 4}])

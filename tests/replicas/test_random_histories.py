@@ -19,7 +19,7 @@ from changeling.pipelines.lakehouse import tables_of
 from changeling.pipelines.loading import load
 from changeling.pipelines.time_travel import AskedState
 from changeling.replicas import merge_plan, replacement, superseded_events
-from changeling.replicas.pending_changes import Delta, PendingChanges
+from changeling.replicas.pending_changes import PendingChanges, PointPlan
 from changeling.replicas.points import Point
 from changeling.spark.adapter import Kernel, run
 from tests.log.lakes import Shop, shop
@@ -35,13 +35,13 @@ MOMENTS = 3
 def _events_are_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
     """As of tables with many changes: those that later ones supersede, a few at a time where the driver folds."""
     monkeypatch.setattr(merge_plan, "_FEW_CHANGES", 0)
-    monkeypatch.setattr(superseded_events, "MOST_EVENTS", 20)
+    monkeypatch.setattr(superseded_events, "MAX_EVENTS", 20)
 
 
 @pytest.fixture(autouse=True)
 def _batches_tell_what_the_log_has(monkeypatch: pytest.MonkeyPatch) -> None:
     """Whatever is new by the statistics of batches is looked up in the log as well."""
-    following = PendingChanges.next
+    following = PendingChanges.next_plan
 
     def both(
         self: PendingChanges,
@@ -50,22 +50,22 @@ def _batches_tell_what_the_log_has(monkeypatch: pytest.MonkeyPatch) -> None:
         stats: Any = None,
         polled_at: Any = None,
         *,
-        end: bool,
-    ) -> Delta | None:
-        found = following(self, last, batches, stats, polled_at, end=end)
-        assert comparable(found) == comparable(following(self, last, batches, None, polled_at, end=end))
+        drain: bool,
+    ) -> PointPlan | None:
+        found = following(self, last, batches, stats, polled_at, drain=drain)
+        assert comparable(found) == comparable(following(self, last, batches, None, polled_at, drain=drain))
         return found
 
-    monkeypatch.setattr(PendingChanges, "next", both)
+    monkeypatch.setattr(PendingChanges, "next_plan", both)
 
 
-def comparable(delta: Delta | None) -> Any:
+def comparable(plan: PointPlan | None) -> Any:
     """Without the time at which it was created; which key it reports does not matter."""
-    if delta is None:
+    if plan is None:
         return None
-    tables = [msgspec.structs.replace(table, key=table.key and "some") for table in delta.tables]
-    point = msgspec.structs.replace(delta.point, made_at=datetime.fromtimestamp(0, UTC))
-    return msgspec.structs.replace(delta, point=point, tables=sorted(tables, key=lambda one: one.table.spelled()))
+    tables = [msgspec.structs.replace(table, key=table.key and "some") for table in plan.tables]
+    point = msgspec.structs.replace(plan.point, made_at=datetime.fromtimestamp(0, UTC))
+    return msgspec.structs.replace(plan, point=point, tables=sorted(tables, key=lambda one: one.table.spelled()))
 
 
 def database(seed: int, transactions: int) -> Database:
@@ -205,7 +205,7 @@ def by_tasks(monkeypatch: pytest.MonkeyPatch, least: int) -> Iterator[None]:
         jobs.append(kernel)
         return run(frame, kernel, layout)
 
-    monkeypatch.setattr(planned_scan, "MOST_BYTES", 0)
+    monkeypatch.setattr(planned_scan, "MAX_BYTES", 0)
     monkeypatch.setattr(replacement, "FEW_ROWS", 1)
     monkeypatch.setattr(replacement, "run", noted)
     opened = Lake.__init__

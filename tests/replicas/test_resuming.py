@@ -50,11 +50,11 @@ def test_a_merge_that_fails_is_finished_before_anything_newer(
         moved(number + 1)
         monkeypatch.setenv("CHANGELING_FAILPOINT", failure)
         with pytest.raises(FailpointReached):
-            merge.step(end=True)
+            merge.step(drain=True)
         monkeypatch.delenv("CHANGELING_FAILPOINT")
         number += 2
         moved(number)
-        while merge.step(end=True) is not None:
+        while merge.step(drain=True) is not None:
             pass
         found = tables(made)
         assert sorted(row["id"] for row in found["public__users"]) == list(range(1, number + 1)), failure

@@ -11,7 +11,7 @@ import pytest
 
 from changeling.iceberg.data_files import DataFile
 from changeling.replicas import staged_rows as staged
-from changeling.replicas.row_replacement import Stored, completed, recounted, scan_keyed, vectors
+from changeling.replicas.row_replacement import StoredSnapshot, completed, recounted, scan_keyed, vectors
 from changeling.replicas.shape import ReplicaColumn, Shape
 from tests.iceberg.stored import data_file, folder, live_rows, numbered
 
@@ -44,8 +44,8 @@ class Bench:
         return key, self.random.choice([None, "x", "y"]), self.random.choice([None, 1, 2])
 
     @property
-    def stored(self) -> Stored:
-        return Stored(tuple(self.files), COLUMNS, (0,))
+    def stored(self) -> StoredSnapshot:
+        return StoredSnapshot(tuple(self.files), COLUMNS, (0,))
 
     def after(self, deleted: dict[str, np.ndarray], coming: pa.Table) -> list[Row]:
         """All rows when the commit is done."""
@@ -66,9 +66,15 @@ def test_rows_with_a_key_are_replaced_completed_moved_and_deleted(tmp_path: Path
     keys = stored.random.sample(range(80), 40)
     for key in keys:
         kind = stored.random.choice(["whole", "gone", "patch", "touch", "move"])
-        again = stored.random.random() < 0.3
-        below = (base if again else stored).rows
-        entry: dict[str, Any] = {"effect": kind, "c0": key, "b0": key, "again": again, "mentioned": [True, True, False]}
+        refolded = stored.random.random() < 0.3
+        below = (base if refolded else stored).rows
+        entry: dict[str, Any] = {
+            "effect": kind,
+            "c0": key,
+            "b0": key,
+            "refolded": refolded,
+            "mentioned": [True, True, False],
+        }
         if kind == "whole":
             row = stored.row(key)
             entry |= {"c1": row[1], "c2": row[2], "mentioned": None}
@@ -96,15 +102,20 @@ def test_rows_without_a_key_come_and_go_by_their_content(tmp_path: Path, seed: i
     entries = []
     contents = list(dict.fromkeys([*held[:20], *below[:10], stored.row(70)]))
     for content in contents:
-        count, again = stored.random.randint(-3, 3), stored.random.random() < 0.4
-        wanted = max(0, (below if again else held).count(content) + count)
+        count, refolded = stored.random.randint(-3, 3), stored.random.random() < 0.4
+        wanted = max(0, (below if refolded else held).count(content) + count)
         expected = [row for row in expected if row != content] + [content] * wanted
         entries.append(
-            {**dict(zip(("c0", "c1", "c2"), content, strict=True)), "count": count, "again": again, "effect": "whole"}
+            {
+                **dict(zip(("c0", "c1", "c2"), content, strict=True)),
+                "count": count,
+                "refolded": refolded,
+                "effect": "whole",
+            }
         )
     rows = fold_rows(entries)
-    bare = Stored(tuple(stored.files), COLUMNS)
-    scan, coming = recounted(rows, bare, Stored(tuple(base.files), COLUMNS))
+    bare = StoredSnapshot(tuple(stored.files), COLUMNS)
+    scan, coming = recounted(rows, bare, StoredSnapshot(tuple(base.files), COLUMNS))
     assert sorted(stored.after(scan.deleted, coming), key=repr) == sorted(expected, key=repr)
 
 

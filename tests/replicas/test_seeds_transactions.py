@@ -10,11 +10,11 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
-from changeling.log import layout
-from changeling.log.ingest import Report
+from changeling.log import log_tables
+from changeling.log.ingest import BatchReport
 from changeling.model.errors import UsageError
-from changeling.pipelines.listener import SilentListener
-from changeling.replicas.merge import Report as Merged
+from changeling.pipelines.listener import Listener
+from changeling.replicas.merge import MergeReport
 from tests.log.lakes import Shop, shop
 from tests.replicas.seeds import now, records, source, then
 
@@ -31,7 +31,7 @@ def first_order() -> str:
     return json.dumps(record)
 
 
-class Watch(SilentListener):
+class Watch(Listener):
     """Signals when a run has read what exists and has merged what it may."""
 
     def __init__(self) -> None:
@@ -39,17 +39,17 @@ class Watch(SilentListener):
         self._read = self._rested = 0
         self.points: list[int] = []
 
-    def done(self, report: Report) -> None:
+    def on_batch_done(self, report: BatchReport) -> None:
         with self._changed:
             self._read += report.outcome.read
             self._rested = 0
 
-    def merged(self, report: Merged) -> None:
+    def on_merge_done(self, report: MergeReport) -> None:
         with self._changed:
             self.points.append(report.point.number)
             self._changed.notify_all()
 
-    def waits(self, seconds: float) -> None:
+    def on_wait(self, seconds: float) -> None:
         with self._changed:
             self._rested += 1
             self._changed.notify_all()
@@ -140,7 +140,7 @@ def test_002_37_half_a_transaction_is_seen_in_no_table_and_a_later_one_shows_it_
             ("users", ["12345", "12346", "12347", "12350", "12350"]),
         ]
         assert len(watch.points) == 3
-    points = made.table(layout.POINTS).sort_by("point").to_pylist()
+    points = made.table(log_tables.POINTS).sort_by("point").to_pylist()
     assert [(point["sources"][0]["transaction"], point["complete"]) for point in points] == [
         ("12346", True),
         ("12347", True),
@@ -165,7 +165,7 @@ def test_002_37_a_transaction_with_nothing_after_it_is_seen_whole_when_it_has_se
         assert seen(made) == NONE
         watch.point(2)
         assert seen(made) == WHOLE
-    points = made.table(layout.POINTS).sort_by("point").to_pylist()
+    points = made.table(log_tables.POINTS).sort_by("point").to_pylist()
     assert [(point["sources"][0]["transaction"], point["complete"]) for point in points] == [
         ("12347", True),
         ("12350", False),

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
-from changeling.log import layout
+from changeling.log import log_tables
 from changeling.pipelines.lakehouse import tables_of
 from changeling.pipelines.loading import load
 from tests.log.commands import printed_objects
@@ -141,7 +141,7 @@ def test_003_24_an_insert_only_table_holds_typed_rows_and_shows_what_was_not_app
 
 def test_003_23_what_was_kept_stays_as_it_is(stores: Stores) -> None:
     # Late changes and schemas changed the replica of `orders`; in the log they stand where they came in.
-    rows = [row for row in stores.made.rows(layout.CHANGES) if row["table"]["name"] == "raw"]
+    rows = [row for row in stores.made.rows(log_tables.CHANGES) if row["table"]["name"] == "raw"]
     assert sorted((row["batch"], row["position"]) for row in rows) == [
         (batch, f"02{number}1")
         for batch, numbers in ((1, (1, 2)), (2, (4, 6)), (3, (3, 5, 7, 8)))

@@ -78,36 +78,36 @@ def test_no_part_of_a_transaction_is_shown_because_a_run_is_slow(
     made.write("1.json", event(4), part(0), part(1))
     ingest, merge = started(made)
     assert ingest.step() is not None
-    first = merge.step(end=False)
+    first = merge.step(drain=False)
     assert (first is not None and first.point.complete, shown(made)) == (True, ["id-1", "id-4"])
     # The third event comes, and the run has no time to look.
     made.write("2.json", event(2))
     made.write("3.json", part(2))
     passes(110)
-    assert merge.step(end=False) is None
+    assert merge.step(drain=False) is None
     # Nor does it know more while its source is out of reach.
     with monkeypatch.context() as broken:
-        broken.setattr(FilesSource, "next", unreadable)
+        broken.setattr(FilesSource, "plan_next", unreadable)
         with pytest.raises(ChangelingError):
             ingest.step()
-    assert merge.step(end=False) is None
+    assert merge.step(drain=False) is None
     # Another run begins, and takes one of two batches that wait.
     ingest, merge = started(made)
     assert ingest.step() is not None
-    report = merge.step(end=False)
+    report = merge.step(drain=False)
     assert (report is None or report.point.complete, shown(made)) == (True, ["id-1", "id-2", "id-4"])
     # All of it is there: whether that is all is still to be waited for.
     assert ingest.step() is not None
-    assert merge.step(end=False) is None
+    assert merge.step(drain=False) is None
     passes(99)
-    assert (ingest.step(), merge.step(end=False)) == (None, None)
+    assert (ingest.step(), merge.step(drain=False)) == (None, None)
     passes(1)
-    assert merge.step(end=False) is None
+    assert merge.step(drain=False) is None
     assert ingest.step() is None
-    whole = merge.step(end=False)
+    whole = merge.step(drain=False)
     assert whole is not None
     assert (whole.point.complete, shown(made)) == (False, ["id-1", "id-2", "id-4", "id-5-0", "id-5-1", "id-5-2"])
-    assert merge.step(end=False) is None
+    assert merge.step(drain=False) is None
 
 
 def test_a_part_of_a_transaction_that_comes_late_is_not_waited_for(
@@ -120,11 +120,11 @@ def test_a_part_of_a_transaction_that_comes_late_is_not_waited_for(
     made.write("1.json", *(message({"topic": "b", "key": None, "value": event(n).encode()}, n) for n in (2, 4)))
     ingest, merge = started(made)
     assert ingest.step() is not None
-    report = merge.step(end=False)
+    report = merge.step(drain=False)
     assert report is not None
     assert (report.point.complete, shown(made)) == (False, ["id-1", "id-2", "id-4", "id-6"])
     passes(110)
-    assert (ingest.step(), merge.step(end=False)) == (None, None)
+    assert (ingest.step(), merge.step(drain=False)) == (None, None)
 
 
 def test_what_comes_in_during_a_merge_is_for_the_next_one(spark: SparkSession, tmp_path: Path) -> None:
@@ -146,10 +146,10 @@ def test_what_comes_in_during_a_merge_is_for_the_next_one(spark: SparkSession, t
     known = log.progress
     assert ingest.step() is not None
     now, log.progress = log.progress, known
-    assert merge.step(end=False) is not None
+    assert merge.step(drain=False) is not None
     assert shown(made) == ["id-1", "id-4"]
     log.progress = now
-    assert merge.step(end=False) is not None
+    assert merge.step(drain=False) is not None
     assert shown(made) == ["id-1", "id-4", "id-5-0", "id-5-1", "id-5-2"]
 
 
@@ -163,15 +163,15 @@ def test_a_folder_that_is_gone_was_not_looked_at(
     made.write("1.json", part(0))
     ingest, merge = started(made)
     assert ingest.step() is not None
-    assert merge.step(end=False) is None
+    assert merge.step(drain=False) is None
     (tmp_path / "in").rename(tmp_path / "away")
     passes(110)
-    assert (ingest.step(), merge.step(end=False)) == (None, None)
+    assert (ingest.step(), merge.step(drain=False)) == (None, None)
     assert [warning for warning in ingest.source.warnings() if "the folder is gone" in warning]
     (tmp_path / "away").rename(tmp_path / "in")
     made.write("2.json", part(1), event(6))
     assert ingest.step() is not None
-    report = merge.step(end=False)
+    report = merge.step(drain=False)
     assert report is not None
     assert (report.point.complete, shown(made)) == (True, ["id-1", "id-5-0", "id-5-1"])
 
@@ -210,11 +210,11 @@ def test_control_records_without_a_position_say_nothing_of_the_order_of_rows(
     ingest, merge = started(made)
     assert ingest.step() is not None
     # Nothing of it is shown, and nothing of it is late.
-    first = merge.step(end=False)
+    first = merge.step(drain=False)
     assert first is None or not first.tables
     made.write("14.json", row_event(23, 3, 603, connector=connector), mark("END", 2, 3))
     assert ingest.step() is not None
-    report = merge.step(end=False)
+    report = merge.step(drain=False)
     assert report is not None
     assert sorted(row["id"] for row in made.pipeline.rows("items").to_pylist()) == [10, 21, 22, 23]
     assert report.point.complete
@@ -272,24 +272,24 @@ def test_a_transaction_is_waited_for_until_all_is_there_that_its_mark_counts(
     made.write("1.json", row_event(21, 1, 601), *twice, mark("END", 2, 3), row_event(30, 1, 650), mark("END", 3, 1))
     ingest, merge = started(made)
     assert ingest.step() is not None
-    assert merge.step(end=False) is None
+    assert merge.step(drain=False) is None
     made.write("2.json", row_event(23, 3, 603))
     assert ingest.step() is not None
-    whole = merge.step(end=False)
+    whole = merge.step(drain=False)
     assert whole is not None
     assert (whole.point.complete, shown_items()) == (True, [10, 21, 22, 23, 30])
     # What does not come is waited for once: it may be of a table that nobody reads.
     made.write("3.json", row_event(41, 1, 701), mark("END", 4, 2))
     assert ingest.step() is not None
-    assert merge.step(end=False) is None
+    assert merge.step(drain=False) is None
     passes(100)
     assert ingest.step() is None
-    part_of_it = merge.step(end=False)
+    part_of_it = merge.step(drain=False)
     assert part_of_it is not None
     assert (part_of_it.point.complete, shown_items()) == (False, [10, 21, 22, 23, 30, 41])
     made.write("4.json", row_event(51, 1, 801), mark("END", 5, 2))
     assert ingest.step() is not None
-    at_once = merge.step(end=False)
+    at_once = merge.step(drain=False)
     assert at_once is not None
     assert (at_once.point.complete, shown_items()) == (True, [10, 21, 22, 23, 30, 41, 51])
 

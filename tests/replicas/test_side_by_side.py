@@ -12,10 +12,10 @@ import pytest
 from pyspark.sql import SparkSession
 
 from changeling.iceberg.failpoints import FAILPOINTS, FailpointReached
-from changeling.log import layout
-from changeling.log.ingest import Report
-from changeling.pipelines.listener import SilentListener
-from changeling.replicas.merge import Report as Merged
+from changeling.log import log_tables
+from changeling.log.ingest import BatchReport
+from changeling.pipelines.listener import Listener
+from changeling.replicas.merge import MergeReport
 from tests.log.lakes import SMALL, Shop, shop
 from tests.replicas.shops import item, points, quarantine_entries, replica, replicas
 
@@ -73,17 +73,17 @@ def current(made: Shop) -> dict[str, Any]:
     return {name: replica(made, name) for name in replicas(made) if not name.endswith("__history")}
 
 
-class Until(SilentListener):
+class Until(Listener):
     """Ends a run when the replicas have all batches up to a number of both sources."""
 
     def __init__(self, batch: int, stop: threading.Event) -> None:
         self._batch, self._stop = batch, stop
         self.threads: set[str] = set()
 
-    def done(self, report: Report) -> None:
+    def on_batch_done(self, report: BatchReport) -> None:
         self.threads.add(threading.current_thread().name)
 
-    def merged(self, report: Merged) -> None:
+    def on_merge_done(self, report: MergeReport) -> None:
         self.threads.add(threading.current_thread().name)
         if all(report.point.of(source).last_complete_batch >= self._batch for source in SOURCES):
             self._stop.set()
@@ -105,8 +105,8 @@ def check(made: Shop, last: int) -> None:
         {(row["source"], row["position"]) for row in log}
     )
     assert len(log) == 2 * (3 * last - 1)
-    assert len(made.rows(layout.REJECTS)) == 2 * last
-    versions = made.rows(layout.SCHEMAS)
+    assert len(made.rows(log_tables.REJECTS)) == 2 * last
+    versions = made.rows(log_tables.SCHEMAS)
     assert sorted(row["id"] for row in versions) == list(range(1, len(versions) + 1))
     known = {row["id"]: (row["source"], row["table"]) for row in versions}
     assert all(known[row["schema_id"]] == (row["source"], row["table"]) for row in log)

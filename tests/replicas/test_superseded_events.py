@@ -12,17 +12,18 @@ import pyarrow.parquet as pq
 import pytest
 
 from changeling.iceberg.parquet_files import WriteSpec
-from changeling.log.layout import QUARANTINE
+from changeling.log.log_tables import QUARANTINE
 from changeling.model.change import Change
 from changeling.model.operation import Image, Operation
 from changeling.model.position import encode
 from changeling.replicas import superseded_events
 from changeling.replicas.fold_job import fold
+from changeling.replicas.fold_table import FoldTable
 from changeling.replicas.fold_task import OUTCOME, TableOutcome
 from changeling.replicas.logged_changes import Changes
-from changeling.replicas.row_events import FoldTable, sorted_events
+from changeling.replicas.row_events import sorted_events
 from changeling.replicas.shape import columns_of
-from changeling.replicas.superseded_events import PositionSpan, overlap
+from changeling.replicas.superseded_events import PositionSpan, is_marker, overlap
 from tests.replicas.test_fold import COLUMNS, Database, Rows
 from tests.replicas.test_kernels import SCHEMA, TABLE, changes_batch, once, shown
 
@@ -38,10 +39,10 @@ class Tasks:
     shuffled: list[int] = field(default_factory=list)
     """How many events each run handed over."""
 
-    def folded(self, spread: Kernel, fold: Kernel, small: Sequence[int] = ()) -> pa.Table:
-        events = pa.Table.from_batches([event for task in self.batches for event in spread(task)])
-        self.shuffled.append(sum(number >= 0 for number in events.column("table").to_pylist()))
-        return pa.Table.from_batches(list(fold(sorted_events(events).to_batches(11))), OUTCOME)
+    def folded(self, to_events: Kernel, fold_events: Kernel, one_bucket: Sequence[int] = ()) -> pa.Table:
+        events = pa.Table.from_batches([event for task in self.batches for event in to_events(task)])
+        self.shuffled.append(sum(not is_marker(number) for number in events.column("table").to_pylist()))
+        return pa.Table.from_batches(list(fold_events(sorted_events(events).to_batches(11))), OUTCOME)
 
 
 def tasks_of(changes: list[Change], size: int) -> Tasks:
@@ -51,9 +52,11 @@ def tasks_of(changes: list[Change], size: int) -> Tasks:
     return Tasks([[part.slice(place, 5) for place in range(0, part.num_rows, 5)] for part in parts])
 
 
-def result(tasks: Tasks, folder: Path, *, reduced: bool) -> tuple[Rows, TableOutcome, FoldTable]:
+def result(tasks: Tasks, folder: Path, *, drops_superseded: bool) -> tuple[Rows, TableOutcome, FoldTable]:
     columns = columns_of([], SCHEMA, "evolve", ("id",))
-    table = FoldTable("s", TABLE, columns, columns.shape(), stored=False, staged=False, reduced=reduced)
+    table = FoldTable(
+        "s", TABLE, columns, columns.shape(), stored=False, staged=False, drops_superseded=drops_superseded
+    )
     target = WriteSpec(str(folder / "rows"), pa.schema(FIELDS))
     quarantine = WriteSpec(str(folder / "asides"), QUARANTINE.columns)
 
@@ -80,21 +83,21 @@ def placed(events: list[Change], places: Iterable[int]) -> list[Change]:
 
 @pytest.mark.parametrize("seed", range(20))
 def test_changes_in_order_are_reduced(seed: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(superseded_events, "MOST_EVENTS", 40)
+    monkeypatch.setattr(superseded_events, "MAX_EVENTS", 40)
     events = history(random.Random(seed), 200)
     changes = placed(events, range(len(events)))
     expected, ties = once(changes)
     tasks = tasks_of(changes, 70)
-    rows, outcome, folded = result(tasks, tmp_path, reduced=True)
-    assert (rows, outcome.ties, folded.reduced) == (shown(expected), ties, True)
+    rows, outcome, folded = result(tasks, tmp_path, drops_superseded=True)
+    assert (rows, outcome.ties, folded.drops_superseded) == (shown(expected), ties, True)
     every = tasks_of(changes, 70)
-    assert result(every, tmp_path / "every", reduced=False)[0] == rows
+    assert result(every, tmp_path / "every", drops_superseded=False)[0] == rows
     assert tasks.shuffled[0] < every.shuffled[0]
 
 
 @pytest.mark.parametrize("seed", range(40))
 def test_repetitions_are_counted_as_before(seed: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(superseded_events, "MOST_EVENTS", 40)
+    monkeypatch.setattr(superseded_events, "MAX_EVENTS", 40)
     made = random.Random(seed)
     events = history(made, 120)
     place, places = 0, []
@@ -107,7 +110,7 @@ def test_repetitions_are_counted_as_before(seed: int, tmp_path: Path, monkeypatc
         # Redelivered at once: a part has all changes of most positions.
         arrived.sort(key=lambda change: change.position or "")
     expected, ties = once(arrived)
-    rows, outcome, _ = result(tasks_of(arrived, made.choice((20, 60, 200))), tmp_path, reduced=True)
+    rows, outcome, _ = result(tasks_of(arrived, made.choice((20, 60, 200))), tmp_path, drops_superseded=True)
     assert (rows, outcome.ties) == (shown(expected), ties)
 
 
@@ -118,9 +121,9 @@ def test_a_later_change_at_one_position_decides_wherever_it_arrives(tmp_path: Pa
     database.emit(Operation.INSERT, 1, after=first)
     database.emit(Operation.REPLACE, 1, after=second)
     one, other = placed(database.events, (3, 3))
-    rows, outcome, folded = result(tasks_of([one, other, one], 2), tmp_path, reduced=True)
+    rows, outcome, folded = result(tasks_of([one, other, one], 2), tmp_path, drops_superseded=True)
     assert (rows, outcome.ties) == (shown({1: second}), 1)
-    assert not folded.reduced
+    assert not folded.drops_superseded
 
 
 def test_what_shares_its_position_is_not_left_out(tmp_path: Path) -> None:
@@ -130,9 +133,9 @@ def test_what_shares_its_position_is_not_left_out(tmp_path: Path) -> None:
         database.emit(Operation.REPLACE, 1, after={"id": 1, **dict.fromkeys(COLUMNS), COLUMNS[0]: value})
     one, other, last = placed(database.events, (3, 3, 4))
     tasks = tasks_of([one, other, one, last], 4)
-    rows, outcome, folded = result(tasks, tmp_path, reduced=True)
+    rows, outcome, folded = result(tasks, tmp_path, drops_superseded=True)
     assert rows == shown({1: {"id": 1, **dict.fromkeys(COLUMNS), COLUMNS[0]: 3}})
-    assert (outcome.ties, folded.reduced, tasks.shuffled) == (1, True, [4])
+    assert (outcome.ties, folded.drops_superseded, tasks.shuffled) == (1, True, [4])
 
 
 def test_what_moves_a_row_is_not_left_out(tmp_path: Path) -> None:
@@ -142,9 +145,9 @@ def test_what_moves_a_row_is_not_left_out(tmp_path: Path) -> None:
     database.emit(Operation.INSERT, 1, after=row)
     database.emit(Operation.UPDATE, 2, before=row, after={"id": 2}, image=Image.PARTIAL)
     database.emit(Operation.REPLACE, 2, after={**row, "id": 2, COLUMNS[0]: 5})
-    rows, _, folded = result(tasks_of(placed(database.events, (1, 2, 3)), 3), tmp_path, reduced=True)
+    rows, _, folded = result(tasks_of(placed(database.events, (1, 2, 3)), 3), tmp_path, drops_superseded=True)
     assert rows == shown({2: {**row, "id": 2, COLUMNS[0]: 5}})
-    assert folded.reduced
+    assert folded.drops_superseded
 
 
 def test_what_another_row_is_based_on_is_not_left_out(tmp_path: Path) -> None:
@@ -154,9 +157,9 @@ def test_what_another_row_is_based_on_is_not_left_out(tmp_path: Path) -> None:
     database.emit(Operation.INSERT, 1, after=row)
     database.emit(Operation.UPDATE, 2, before=row, after={"id": 2}, image=Image.PARTIAL)
     database.emit(Operation.REPLACE, 1, after={**row, COLUMNS[0]: 5})
-    rows, _, folded = result(tasks_of(placed(database.events, (1, 2, 3)), 3), tmp_path, reduced=True)
+    rows, _, folded = result(tasks_of(placed(database.events, (1, 2, 3)), 3), tmp_path, drops_superseded=True)
     assert rows == shown({1: {**row, COLUMNS[0]: 5}, 2: {**row, "id": 2}})
-    assert folded.reduced
+    assert folded.drops_superseded
 
 
 @pytest.mark.parametrize(

@@ -15,7 +15,7 @@ from changeling.log.schema_evolution import common
 from changeling.model.table import Column
 from changeling.model.types import SIMPLE, Type, parse
 from changeling.replicas.keys import Reader, normal, reader_of
-from changeling.replicas.shape import Columns, Place, ReplicaColumn, Shape
+from changeling.replicas.shape import Columns, ColumnTarget, ReplicaColumn, Shape
 from changeling.replicas.stored_types import arrow_type, is_promotion
 from changeling.replicas.type_widening import converted, plainly_converted
 from changeling.replicas.value_kinds import undeclared
@@ -52,7 +52,7 @@ VALUES: list[bytes | None] = [*ODD, *MORE, None]
 
 def reader(carried: Type, kind: Type) -> Reader:
     """How values of one type are read into a column of another."""
-    columns = Columns(places={1: {"v": Place("v", Column("v", str(carried)))}})
+    columns = Columns(column_targets={1: {"v": ColumnTarget("v", Column("v", str(carried)))}})
     found = reader_of(columns, Shape((ReplicaColumn("v", "v", str(kind)),)), "canonical", 1, "v")
     assert found is not None
     return found

@@ -8,7 +8,7 @@ import pyarrow as pa
 from pyspark.sql import SparkSession
 
 from changeling.formats.options import ReadOptions
-from changeling.model import layout
+from changeling.model import arrow_layouts
 from changeling.sources.kafka import KafkaSource
 from changeling.sources.kafka_plan import KafkaPlan
 from changeling.sources.kafka_planner import Subscription
@@ -27,7 +27,7 @@ def kafka_source(spark: SparkSession, servers: str, *topics: str, **changed: Any
 def drain(source: KafkaSource, most: int = 50) -> list[str]:
     """All plans until there is nothing new, each remembered."""
     plans: list[str] = []
-    while (plan := source.next()) is not None:
+    while (plan := source.plan_next()) is not None:
         assert len(plans) < most, "there is no end of plans"
         source.remember(plan)
         plans.append(plan)
@@ -40,8 +40,8 @@ class _RecordsOnly:
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for records, rejects in self.reader(batches):
-            assert records.schema == layout.RECORDS
-            assert rejects.schema == layout.REJECTS
+            assert records.schema == arrow_layouts.RECORDS
+            assert rejects.schema == arrow_layouts.REJECTS
             assert rejects.num_rows == 0
             yield records
 
@@ -49,7 +49,7 @@ class _RecordsOnly:
 def read(spark: SparkSession, source: KafkaSource, plan: str) -> list[Sent]:
     """The records of a plan by topic, partition and offset."""
     given = source.input(spark, plan)
-    found = run(given.frame, _RecordsOnly(given.reader), layout.RECORDS).toArrow()
+    found = run(given.frame, _RecordsOnly(given.reader), arrow_layouts.RECORDS).toArrow()
     ordinals = KafkaPlan.parse(plan).ordinals()
     return sorted(_sent(row, ordinals) for row in found.to_pylist())
 

@@ -39,9 +39,9 @@ def test_records_come_whole_in_bounded_batches_and_over_a_restart(
     first = kafka_source(spark, broker.servers, "whole.a", "whole.b", batch_records=7)
     plans = []
     for _ in range(2):
-        plan = first.next()
+        plan = first.plan_next()
         assert plan is not None
-        assert plan == first.next()
+        assert plan == first.plan_next()
         first.remember(plan)
         plans.append(plan)
     second = kafka_source(spark, broker.servers, "whole.a", "whole.b", batch_records=7)
@@ -52,7 +52,7 @@ def test_records_come_whole_in_bounded_batches_and_over_a_restart(
     assert ranges(plans[0]) == {"whole.a": {"0": [0, 3], "1": [0, 2]}, "whole.b": {"0": [0, 2]}}
     assert read_all(spark, second, plans) == sorted(sent)
     assert read_all(spark, first, plans) == sorted(sent)
-    assert second.next() is None
+    assert second.plan_next() is None
     assert second.warnings() == []
     assert all(second.broken(plan) is None for plan in plans)
 
@@ -112,8 +112,8 @@ def test_a_topic_that_is_not_there_yet_is_reported_once_and_read_when_it_is(
     spark: SparkSession, broker: Broker, topics: Topics
 ) -> None:
     source = kafka_source(spark, broker.servers, "awaited")
-    assert source.next() is None
-    assert source.next() is None
+    assert source.plan_next() is None
+    assert source.plan_next() is None
     assert source.warnings() == ["there is no topic 'awaited' yet"]
     assert source.warnings() == []
     topics.make("awaited")
@@ -137,7 +137,7 @@ def test_what_was_aborted_is_not_read_and_what_is_open_not_before_it_is_committe
     topics.send("deals", b"behind the open one")
     first = drain(source)
     assert read_all(spark, source, first) == plain
-    assert source.next() is None
+    assert source.plan_next() is None
     committed = opened.commit()
     second = drain(source)
     assert [record.value for record in read_all(spark, source, second)] == [b"open", b"behind the open one"]
@@ -155,7 +155,7 @@ def test_a_batch_of_marks_alone_is_empty_and_comes_once(spark: SparkSession, bro
     plans = drain(source)
     assert [source.plan_size(plan).records for plan in plans] == [2, 2]
     assert read_all(spark, source, plans) == []
-    assert source.next() is None
+    assert source.plan_next() is None
 
 
 def test_a_source_that_stops_at_present_leaves_what_comes_later(

@@ -27,7 +27,7 @@ def test_records_deleted_before_they_were_read_stop_the_source(
     topics.cut("expired.stop", 1, 4)
     lost = "source 'bus': topic 'expired.stop' partition 1: offsets 2 to 3 were deleted before they were read"
     with pytest.raises(ChangelingError, match=re.escape(lost) + r".*set on_gap to 'skip'.*retention\.ms"):
-        source.next()
+        source.plan_next()
 
 
 def test_records_deleted_before_they_were_read_are_left_out_where_that_is_wanted(
@@ -39,8 +39,8 @@ def test_records_deleted_before_they_were_read_are_left_out_where_that_is_wanted
     plans = drain(source)
     sent = topics.send("expired.skip", b"2", b"3", b"4")
     topics.cut("expired.skip", 0, 3)
-    plan = source.next()
-    assert plan == source.next()
+    plan = source.plan_next()
+    assert plan == source.plan_next()
     assert plan is not None
     (warning,) = source.warnings()
     assert warning.startswith("topic 'expired.skip' partition 0: offsets 1 to 2 were deleted before they were read")
@@ -48,7 +48,7 @@ def test_records_deleted_before_they_were_read_are_left_out_where_that_is_wanted
     later = kafka_source(spark, broker.servers, "expired.skip", on_gap="fail")
     for made in [*plans, plan]:
         later.remember(made)
-    assert later.next() is None
+    assert later.plan_next() is None
     assert later.warnings() == []
 
 
@@ -58,7 +58,7 @@ def test_a_plan_whose_offsets_are_gone_is_broken_and_its_reading_fails(
     topics.make("broken")
     topics.send("broken", b"1", b"2", b"3")
     source = kafka_source(spark, broker.servers, "broken")
-    plan = source.next()
+    plan = source.plan_next()
     assert plan is not None
     assert source.broken(plan) is None
     topics.cut("broken", 0, 2)
@@ -68,7 +68,7 @@ def test_a_plan_whose_offsets_are_gone_is_broken_and_its_reading_fails(
         read(spark, source, plan)
     assert "OffsetOutOfRange" in str(translate_error(failure.value))
     with pytest.raises(ChangelingError, match=re.escape(reason)):
-        source.next()
+        source.plan_next()
 
 
 def test_a_broken_plan_is_recreated_with_what_is_left_where_that_is_wanted(
@@ -77,7 +77,7 @@ def test_a_broken_plan_is_recreated_with_what_is_left_where_that_is_wanted(
     topics.make("mended", 2)
     sent = topics.send("mended", b"1", b"2", b"3") + topics.send("mended", b"4", partition=1)
     source = kafka_source(spark, broker.servers, "mended", on_gap="skip")
-    plan = source.next()
+    plan = source.plan_next()
     assert plan is not None
     topics.cut("mended", 0, 2)
     assert source.broken(plan) is not None
@@ -97,7 +97,7 @@ def test_a_topic_that_was_recreated_is_distinguished_from_the_former_one(
     strict = kafka_source(spark, broker.servers, "recreated")
     strict.remember(plans[0])
     with pytest.raises(ChangelingError, match="topic 'recreated' was deleted and recreated"):
-        strict.next()
+        strict.plan_next()
     assert "recreated" in (strict.broken(plans[0]) or "")
     source = kafka_source(spark, broker.servers, "recreated", on_gap="skip", batch_records=2)
     source.remember(plans[0])
@@ -119,7 +119,7 @@ def test_nothing_that_was_fetched_ahead_from_a_former_topic_is_taken_for_the_new
     topics.make("ahead")
     old = topics.send("ahead", b"old 1", b"old 2", b"old 3", b"old 4")
     source = kafka_source(spark, broker.servers, "ahead", on_gap="skip", batch_records=2)
-    plan = source.next()
+    plan = source.plan_next()
     assert plan is not None
     assert read(spark, source, plan) == old[:2]
     source.remember(plan)
@@ -145,6 +145,6 @@ def test_a_topic_that_is_gone_stops_the_source_unless_it_is_no_longer_wanted(
     for source in sources:
         source.remember(plan)
     with pytest.raises(ChangelingError, match=r"topic 'gone\.a' is gone, it was to be read from offset 1 in"):
-        sources[0].next()
-    assert [source.next() for source in sources[1:]] == [None, None]
+        sources[0].plan_next()
+    assert [source.plan_next() for source in sources[1:]] == [None, None]
     assert [len(source.warnings()) for source in sources[1:]] == [1, 0]

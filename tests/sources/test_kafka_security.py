@@ -69,7 +69,7 @@ def test_a_refusal_is_reported_soon_and_keeps_secrets(
     source = kafka_source(spark, address, "guarded", settings=settings)
     begun = time.monotonic()
     with pytest.raises(ChangelingError) as refused:
-        source.next()
+        source.plan_next()
     assert time.monotonic() - begun < 20
     assert str(refused.value).startswith(f"source 'bus': Kafka at {address}: ")
     assert reason in str(refused.value)
@@ -89,5 +89,5 @@ def test_a_refusal_is_reported_soon_and_keeps_secrets(
 def test_servers_that_are_not_there_are_reported_soon(spark: SparkSession, servers: str, reason: str) -> None:
     begun = time.monotonic()
     with pytest.raises(ChangelingError, match=f"^source 'bus': Kafka at {servers}: {reason}"):
-        kafka_source(spark, servers, "any").next()
+        kafka_source(spark, servers, "any").plan_next()
     assert time.monotonic() - begun < 20

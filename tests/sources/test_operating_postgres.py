@@ -10,7 +10,7 @@ from typing import Any
 from pyspark.sql import SparkSession
 
 from changeling.cli import main
-from changeling.pipelines.listener import SilentListener
+from changeling.pipelines.listener import Listener
 from changeling.pipelines.run_metrics import RunMetrics
 from changeling.sources.source import PlanSize
 from tests.log.lakes import Shop
@@ -18,7 +18,7 @@ from tests.postgres.server import Database
 from tests.sources.captures import assert_equal, capture, replica
 
 
-class Heard(SilentListener):
+class Heard(Listener):
     """Remembers what was snapshotted, and what was applied."""
 
     def __init__(self) -> None:
@@ -26,10 +26,10 @@ class Heard(SilentListener):
         self.taken: list[list[str]] = []
         self.left: list[str] = []
 
-    def starts(self, source: str, batch: int, size: PlanSize) -> None:
+    def on_batch_start(self, source: str, batch: int, size: PlanSize) -> None:
         self.snapshots += [str(size.snapshot)] * (size.snapshot is not None)
 
-    def reloads(self, taken: Sequence[str], left: Sequence[str]) -> None:
+    def on_reload(self, taken: Sequence[str], left: Sequence[str]) -> None:
         self.taken.append(list(taken))
         self.left += left
 

@@ -9,10 +9,10 @@ import pytest
 from pyspark.sql import SparkSession
 
 from changeling.iceberg.failpoints import FailpointReached
-from changeling.log import layout
+from changeling.log import log_tables
 from changeling.model.errors import ChangelingError, UsageError
 from changeling.pipelines.lakehouse import tables_of
-from changeling.pipelines.listener import SilentListener
+from changeling.pipelines.listener import Listener
 from changeling.pipelines.loading import load
 from changeling.postgres.connection import connect
 from changeling.sources.source import PlanSize
@@ -117,7 +117,7 @@ def test_an_unchanged_large_value_is_absent_and_stays(spark: SparkSession, tmp_p
     made.pipeline.run(once=True)
     database.execute("UPDATE users SET amount = 2")
     made.pipeline.run(once=True)
-    changes = [row for row in made.table(layout.CHANGES).to_pylist() if row["op"] == "update"]
+    changes = [row for row in made.table(log_tables.CHANGES).to_pylist() if row["op"] == "update"]
     assert [(row["after"], row["after_image"]) for row in changes] == [
         ('{"id":1,"name":"Ann","amount":"2.00","at":null}', "partial")
     ]
@@ -162,7 +162,7 @@ def test_a_time_at_which_a_table_is_not_known_is_refused(
     with pytest.raises(FailpointReached):
         made.pipeline.run(once=True)
     monkeypatch.delenv("CHANGELING_FAILPOINT")
-    assert [row["op"] for row in made.table(layout.CHANGES).to_pylist()] == ["read"]
+    assert [row["op"] for row in made.table(log_tables.CHANGES).to_pylist()] == ["read"]
     half = now(database)
     database.execute("INSERT INTO parts VALUES (3, 'eu')")
     made.pipeline.run(once=True)
@@ -215,7 +215,7 @@ def test_what_is_left_out_is_nowhere(spark: SparkSession, tmp_path: Path, databa
         (3, "***", "EU", 64),
     ]
     assert "secret" not in kept[0]
-    text = str(made.table(layout.CHANGES).to_pylist())
+    text = str(made.table(log_tables.CHANGES).to_pylist())
     assert "hush" not in text
     assert "Ann" not in text
     assert "a@b" not in text
@@ -370,8 +370,8 @@ def test_who_comes_to_alter_a_table_is_let_through(spark: SparkSession, tmp_path
     made = capture(tmp_path, database)
     seen = threading.Event()
 
-    class Listening(SilentListener):
-        def starts(self, source: str, batch: int, size: PlanSize) -> None:
+    class Listening(Listener):
+        def on_batch_start(self, source: str, batch: int, size: PlanSize) -> None:
             seen.set()
             time.sleep(1)
 

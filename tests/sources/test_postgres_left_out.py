@@ -32,7 +32,7 @@ def left_out(database: Database, folder: Path, **settings: object) -> tuple[list
         Requests(folder / "requests"),
     )
     try:
-        source.next()
+        source.plan_next()
         assert source._snapshot is not None
         tables = sorted({part.table.name for part in source._snapshot.left})
         return tables, source.warnings(), source.left_out()

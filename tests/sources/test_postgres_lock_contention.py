@@ -10,7 +10,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from changeling.model.errors import ChangelingError
-from changeling.pipelines.listener import SilentListener
+from changeling.pipelines.listener import Listener
 from changeling.postgres import connection
 from changeling.postgres.connection import connect
 from changeling.sources import postgres_snapshot_reading
@@ -30,14 +30,14 @@ TABLES = (
 _WAITING = "SELECT FROM pg_locks WHERE NOT granted AND relation = 'users'::regclass"
 
 
-class Truncates(SilentListener):
+class Truncates(Listener):
     """Somebody comes to truncate a table whenever a batch begins: he waits for its lock before it is read."""
 
     def __init__(self, database: Database) -> None:
         self._database, self._came = database, list[threading.Thread]()
         self.warnings: list[str] = []
 
-    def starts(self, source: str, batch: int, size: PlanSize) -> None:
+    def on_batch_start(self, source: str, batch: int, size: PlanSize) -> None:
         if size.snapshot is not None:
             self._came.append(threading.Thread(target=self._truncate, args=(len(self._came),)))
             self._came[-1].start()
@@ -45,7 +45,7 @@ class Truncates(SilentListener):
             while not self._database.rows(_WAITING) and self._came[-1].is_alive() and time.monotonic() < end:
                 time.sleep(0.02)
 
-    def warns(self, source: str, text: str) -> None:
+    def on_warning(self, source: str, text: str) -> None:
         self.warnings.append(text)
 
     def _truncate(self, number: int) -> None:
@@ -68,7 +68,7 @@ def source(tmp_path: Path, database: Database) -> CaptureSettings:
 @contextmanager
 def waiting_truncate(database: Database) -> Iterator[None]:
     other = Truncates(database)
-    other.starts("pg", 1, PlanSize(snapshot=object()))  # type: ignore[arg-type]
+    other.on_batch_start("pg", 1, PlanSize(snapshot=object()))  # type: ignore[arg-type]
     yield
     assert other.went()
 
@@ -92,14 +92,14 @@ def test_a_table_that_somebody_keeps_locked_is_reported(
 ) -> None:
     monkeypatch.setitem(connection._READING, "lock_timeout", "200ms")
     made = PostgresSource(source, Requests(tmp_path / "requests"))
-    made.remember(made.next() or "")
+    made.remember(made.plan_next() or "")
     with connect(database.url) as other:
         other.execute("BEGIN")
         other.execute("LOCK TABLE users IN ACCESS EXCLUSIVE MODE")
         with pytest.raises(ChangelingError, match=r"lock timeout.*; a transaction that .* locks a table is open"):
-            made.next()
+            made.plan_next()
         other.execute("COMMIT")
-    assert made.next() is None
+    assert made.plan_next() is None
     made.close()
 
 
@@ -110,15 +110,15 @@ def test_only_the_table_that_others_wait_for_begins_again(
     users, orders = (f"{database.name}.public.{name}" for name in ("users", "orders"))
     requests.ask([users, orders])
     made = PostgresSource(source, requests)
-    plan = made.next() or ""
+    plan = made.plan_next() or ""
     with waiting_truncate(database):
         assert f"waits to alter or truncate {users}" in (made.broken(plan) or "")
-    plan = made.next() or ""
+    plan = made.plan_next() or ""
     assert read_tables(plan) == ["orders"]
     made.remember(plan)
     assert set(requests.pending()) == {users}
     # The changes before the snapshot come first: they would be late after it.
-    stream = parse_plan(made.next() or "")
+    stream = parse_plan(made.plan_next() or "")
     assert isinstance(stream, Stream)
     plan = next_snapshot(made)
     snapshot = parse_plan(plan)
@@ -142,10 +142,10 @@ def test_a_held_snapshot_whose_connection_is_lost_begins_again(
     tmp_path: Path, database: Database, source: CaptureSettings
 ) -> None:
     made = PostgresSource(source, Requests(tmp_path / "requests"))
-    plan = made.next() or ""
+    plan = made.plan_next() or ""
     with waiting_truncate(database):
         assert made.broken(plan) is not None
-    made.remember(made.next() or "")
+    made.remember(made.plan_next() or "")
     plan = next_snapshot(made)
     database.execute(
         "SELECT pg_terminate_backend(pid) FROM pg_locks WHERE relation = 'users'::regclass AND mode = 'AccessShareLock'"
@@ -162,7 +162,7 @@ def test_the_changes_before_a_further_snapshot_of_a_table_come_first(
     """They would be late after it: feeds would show one correction instead of each of them."""
     requests = Requests(tmp_path / "requests")
     made = PostgresSource(source, requests)
-    made.remember(made.next() or "")
+    made.remember(made.plan_next() or "")
     # The log had its turn.
     database.execute("DELETE FROM users WHERE id = 1")
     made.remember(next_plan(made))
@@ -183,16 +183,16 @@ def test_a_snapshot_after_a_lost_slot_that_begins_again_still_replaces_all(
     tmp_path: Path, database: Database, source: CaptureSettings
 ) -> None:
     made = PostgresSource(source, Requests(tmp_path / "requests"))
-    first = made.next() or ""
+    first = made.plan_next() or ""
     made.remember(first)
     made.close()
     database.execute(f"SELECT pg_drop_replication_slot('{source.slot}')")
     again = PostgresSource(source, Requests(tmp_path / "requests"), resnapshot=True)
     again.remember(first)
-    plan = again.next() or ""
+    plan = again.plan_next() or ""
     with waiting_truncate(database):
         assert again.broken(plan) is not None
-    plan = again.next() or ""
+    plan = again.plan_next() or ""
     snapshot = parse_plan(plan)
     assert isinstance(snapshot, Snapshot)
     assert snapshot.slot_recreated, (
@@ -206,17 +206,17 @@ def test_a_snapshot_after_a_lost_slot_that_begins_again_still_replaces_all(
 def next_plan(made: PostgresSource) -> str:
     """The next plan, as soon as the server has its log on disk."""
     end = time.monotonic() + 10
-    while (plan := made.next()) is None and time.monotonic() < end:
+    while (plan := made.plan_next()) is None and time.monotonic() < end:
         time.sleep(0.02)
     return plan or ""
 
 
 def next_snapshot(made: PostgresSource) -> str:
     """The next plan that is one of a snapshot; the stream is read in between."""
-    plan = made.next() or ""
+    plan = made.plan_next() or ""
     while not isinstance(parse_plan(plan), Snapshot):
         made.remember(plan)
-        plan = made.next() or ""
+        plan = made.plan_next() or ""
     return plan
 
 

@@ -7,10 +7,10 @@ import pytest
 from pyspark.sql import SparkSession
 
 from changeling.iceberg.failpoints import FailpointReached
-from changeling.log import layout
+from changeling.log import log_tables
 from changeling.model.errors import ChangelingError, UsageError
 from changeling.model.position import encode
-from changeling.pipelines.listener import SilentListener
+from changeling.pipelines.listener import Listener
 from changeling.sources.postgres import PostgresSource
 from changeling.sources.postgres_plan import Snapshot, Stream, parse_plan
 from changeling.sources.postgres_reading import StreamReader, Tables
@@ -21,13 +21,13 @@ from tests.sources.captures import assert_equal, capture, replica
 USERS = ("CREATE TABLE users (id int PRIMARY KEY, name text)", "INSERT INTO users VALUES (1, 'Ann'), (2, 'Bob')")
 
 
-class Heard(SilentListener):
+class Heard(Listener):
     """Notes what a user is warned of."""
 
     def __init__(self) -> None:
         self.warnings: list[str] = []
 
-    def warns(self, source: str, text: str) -> None:
+    def on_warning(self, source: str, text: str) -> None:
         self.warnings.append(text)
 
 
@@ -39,14 +39,14 @@ def test_a_slot_that_is_moved_while_a_run_goes_on_is_refused(tmp_path: Path, dat
     database.execute(*USERS)
     settings = CaptureSettings("pg", database.url, ("public.*",), f"slot_{database.name}", f"slot_{database.name}")
     made = PostgresSource(settings, Requests(tmp_path / "requests"))
-    plan = made.next()
+    plan = made.plan_next()
     assert plan is not None
     made.remember(plan)
-    assert made.next() is None
+    assert made.plan_next() is None
     database.execute("SET synchronous_commit = on", "INSERT INTO users VALUES (3, 'Cy')")
     advance(database, settings.slot)
     with pytest.raises(ChangelingError, match=r"somebody else read it.*--resnapshot"):
-        made.next()
+        made.plan_next()
     made.close()
     ((place,),) = database.rows(
         f"SELECT confirmed_flush_lsn - '0/0' FROM pg_replication_slots WHERE slot_name = '{settings.slot}'"
@@ -67,11 +67,11 @@ def test_a_log_that_ends_with_an_emptied_table_is_known_to_the_server(tmp_path: 
     database.execute(*USERS)
     settings = CaptureSettings("pg", database.url, ("public.*",), f"slot_{database.name}", f"slot_{database.name}")
     first = PostgresSource(settings, Requests(tmp_path / "requests"))
-    plan = first.next()
+    plan = first.plan_next()
     assert plan is not None
     first.remember(plan)
     database.execute("CREATE TABLE later (id int PRIMARY KEY)")
-    added = first.next()
+    added = first.plan_next()
     assert added is not None
     first.remember(added)
     first.close()
@@ -81,13 +81,13 @@ def test_a_log_that_ends_with_an_emptied_table_is_known_to_the_server(tmp_path: 
         made = PostgresSource(settings, Requests(tmp_path / "requests"), stored=stored)
         made.remember(plan)
         made.remember(added)
-        assert made.next() is None
+        assert made.plan_next() is None
         made.close()
     made = PostgresSource(settings, Requests(tmp_path / "requests"), stored=encode(known.point, 1))
     made.remember(plan)
     made.remember(added)
     with pytest.raises(ChangelingError, match="does not know the last transaction"):
-        made.next()
+        made.plan_next()
     made.close()
 
 
@@ -150,7 +150,7 @@ def test_a_rule_that_names_no_column_is_refused(spark: SparkSession, tmp_path: P
     made = capture(tmp_path, database, tables=[{"name": "public.users", "exclude": ["pass*", "pw*"]}])
     made.pipeline.run(once=True)
     assert replica(made, "users") == [{"id": 1, "phone": "7"}]
-    assert "SECRET" not in str(made.table(layout.CHANGES).to_pylist())
+    assert "SECRET" not in str(made.table(log_tables.CHANGES).to_pylist())
     database.execute("ALTER TABLE users DROP COLUMN pass", "UPDATE users SET phone = '8'")
     made.pipeline.run(once=True)
     assert replica(made, "users") == [{"id": 1, "phone": "8"}]

@@ -25,7 +25,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from changeling.iceberg.failpoints import FAILPOINTS, FailpointReached
-from changeling.log import layout
+from changeling.log import log_tables
 from changeling.model.errors import ChangelingError, UsageError
 from changeling.pipelines.time_travel import AskedState
 from demo.embedded_postgres import EmbeddedPostgres
@@ -138,7 +138,7 @@ def as_of(made: Shop, name: str, timestamp: str, *, on_spark: bool) -> list[dict
 
 def known_from(made: Shop, name: str) -> str:
     """When the first snapshot of a table was taken that came to its end."""
-    attempts = sorted(made.table(layout.BATCHES).to_pylist(), key=lambda row: (row["batch"], row["attempt"]))
+    attempts = sorted(made.table(log_tables.BATCHES).to_pylist(), key=lambda row: (row["batch"], row["attempt"]))
     plans = {row["batch"]: json.loads(row["plan"]) for row in attempts if row["source"] == "pg"}
     for plan in plans.values():
         if any(one.endswith(f".public.{name}") for one in plan.get("prints", ())):

@@ -4,7 +4,7 @@ from pathlib import Path
 
 from pyspark.sql import SparkSession
 
-from changeling.log import layout
+from changeling.log import log_tables
 from changeling.postgres.connection import connect
 from changeling.sources.postgres import PostgresSource
 from changeling.sources.postgres_plan import Snapshot, Stream, parse_plan
@@ -83,11 +83,11 @@ def test_new_names_of_columns_are_shown_although_no_row_changed(
 
     def agree(*statements: str) -> list[str]:
         """The kinds of the changes that came: a schema and nothing else where the rows are not read again."""
-        before = max(row["batch"] for row in made.table(layout.CHANGES).to_pylist())
+        before = max(row["batch"] for row in made.table(log_tables.CHANGES).to_pylist())
         database.execute(*statements)
         made.pipeline.run(once=True)
         assert_equal(made, database, "users", "items", "parts", "bag")
-        return sorted(row["op"] for row in made.table(layout.CHANGES).to_pylist() if row["batch"] > before)
+        return sorted(row["op"] for row in made.table(log_tables.CHANGES).to_pylist() if row["batch"] > before)
 
     assert agree(
         "ALTER TABLE users RENAME COLUMN name TO called",
@@ -118,7 +118,7 @@ def test_a_new_name_is_shown_although_an_open_transaction_keeps_the_log_from_dis
         writer.execute("BEGIN")
         writer.execute("INSERT INTO other VALUES (1)")
         made.stop_at_present()
-        plan = made.next()
+        plan = made.plan_next()
         assert plan is not None
         known = parse_plan(plan)
         assert isinstance(known, Stream)
@@ -152,7 +152,7 @@ def test_a_table_that_is_altered_in_a_run_does_not_hide_the_new_name_of_another(
 def _altered(source: PostgresSource) -> list[str]:
     """Takes what there is, in several batches, and returns the tables that come with a new schema."""
     plans = []
-    while (plan := source.next()) is not None:
+    while (plan := source.plan_next()) is not None:
         source.remember(plan)
         plans.append(parse_plan(plan))
     streams = [plan for plan in plans if isinstance(plan, Stream)]
@@ -164,6 +164,6 @@ def _snapshotted(tmp_path: Path, database: Database, *tables: str, batch_bytes: 
     slot = f"slot_{database.name}"
     settings = CaptureSettings("pg", database.url, tables, slot, slot, batch_bytes=batch_bytes)
     made = PostgresSource(settings, Requests(tmp_path / "requests"))
-    while isinstance(parse_plan(plan := made.next() or made.nothing()), Snapshot):
+    while isinstance(parse_plan(plan := made.plan_next() or made.nothing()), Snapshot):
         made.remember(plan)
     return made

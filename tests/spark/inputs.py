@@ -8,7 +8,7 @@ from typing import Any
 import pyarrow as pa
 from pyspark.sql import DataFrame
 
-from changeling.model import layout
+from changeling.model import arrow_layouts
 from tests.golden import test_golden as golden
 
 BROKEN = [b'{"op": ', b"\xff\xfe", b"[[]]", b""]
@@ -40,7 +40,7 @@ def records(rows: list[dict[str, Any]], ordinal: int) -> pa.Table:
             }
             for number, row in enumerate(rows)
         ],
-        layout.RECORDS,
+        arrow_layouts.RECORDS,
     )
 
 

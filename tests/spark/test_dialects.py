@@ -14,9 +14,9 @@ from pyspark.sql import functions as f
 import changeling
 import changeling.spark
 from changeling.formats import registry
-from changeling.model import layout
+from changeling.model import arrow_layouts
 from changeling.model.errors import UsageError
-from changeling.spark import adapter, outcome
+from changeling.spark import adapter, rows_and_rejects
 from tests.spark.inputs import groups, in_order, records, union
 
 XTDB = '{"before":null,"after":"{\\"_id\\":%d}","source":{"table":"t","tx_id":%d},"op":"c","ts_ms":null,"transaction":null}'
@@ -36,29 +36,31 @@ def test_decode_and_encode_equal_the_calls_on_arrow(spark: SparkSession, name: s
     expected = [changeling.decode(table, name, **options) for options, table in given]
     frames = [changeling.spark.decode_both(frame_of(spark, table), name, **options) for options, table in given]
     found = union(frames).toArrow()
-    is_row = pc.is_null(found[outcome.REJECT])
-    changes = found.filter(is_row).drop([outcome.REJECT])
-    assert changes.schema == layout.CHANGES
+    is_row = pc.is_null(found[rows_and_rejects.REJECT])
+    changes = found.filter(is_row).drop([rows_and_rejects.REJECT])
+    assert changes.schema == arrow_layouts.CHANGES
     assert in_order(changes) == concatenated([part for part, _ in expected])
-    rejects = found.filter(pc.invert(is_row))[outcome.REJECT].to_pylist()
+    rejects = found.filter(pc.invert(is_row))[rows_and_rejects.REJECT].to_pylist()
     assert rejects
-    assert in_order(pa.Table.from_pylist(rejects, layout.REJECTS)) == concatenated([part for _, part in expected])
+    assert in_order(pa.Table.from_pylist(rejects, arrow_layouts.REJECTS)) == concatenated(
+        [part for _, part in expected]
+    )
 
     # One partition, in order: numbers run as they do in the call on Arrow.
     whole = pa.concat_tables([part for part, _ in expected]).combine_chunks()
     expected_records, expected_rejects = changeling.encode(whole, name, drop="all")
     written = changeling.spark.encode_both(spark.createDataFrame(whole).coalesce(1), name, drop="all").toArrow()
-    is_row = pc.is_null(written[outcome.REJECT])
-    assert written.schema.names == [*layout.RECORDS.names, outcome.REJECT]
-    assert written.filter(is_row).drop([outcome.REJECT]).to_pylist() == expected_records.to_pylist()
-    assert written.filter(pc.invert(is_row))[outcome.REJECT].to_pylist() == expected_rejects.to_pylist()
+    is_row = pc.is_null(written[rows_and_rejects.REJECT])
+    assert written.schema.names == [*arrow_layouts.RECORDS.names, rows_and_rejects.REJECT]
+    assert written.filter(is_row).drop([rows_and_rejects.REJECT]).to_pylist() == expected_records.to_pylist()
+    assert written.filter(pc.invert(is_row))[rows_and_rejects.REJECT].to_pylist() == expected_rejects.to_pylist()
 
 
 def test_changes_and_rejects_are_frames_of_their_own(spark: SparkSession) -> None:
     options, rows = groups("xtdb")[0]
     table = records(rows, 0)
     found = [part.toArrow() for part in changeling.spark.decode(frame_of(spark, table), "xtdb", **options)]
-    assert [part.schema for part in found] == [layout.CHANGES, layout.REJECTS]
+    assert [part.schema for part in found] == [arrow_layouts.CHANGES, arrow_layouts.REJECTS]
     assert [in_order(part) for part in found] == [
         in_order(part) for part in changeling.decode(table, "xtdb", **options)
     ]
@@ -66,7 +68,7 @@ def test_changes_and_rejects_are_frames_of_their_own(spark: SparkSession) -> Non
 
 def test_what_has_no_place_is_in_the_rejects_of_encode(spark: SparkSession) -> None:
     changes, _ = changeling.decode([XTDB % (1, 1)], "xtdb")
-    changes = changes.set_column(2, layout.CHANGES.field("op"), pa.array(["truncate"]))
+    changes = changes.set_column(2, arrow_layouts.CHANGES.field("op"), pa.array(["truncate"]))
     written, refused = changeling.encode(changes, "ydb-json")
     assert written.num_rows == 0
     records_found, rejects = changeling.spark.encode(spark.createDataFrame(changes), "ydb-json")
@@ -80,7 +82,7 @@ def test_both_in_one_pass_come_apart_again(spark: SparkSession) -> None:
     table = records(rows, 0)
     changes, rejects = changeling.decode(table, "xtdb", **options)
     both = changeling.spark.decode_both(frame_of(spark, table), "xtdb", **options)
-    found = [part.toArrow() for part in outcome.split(both)]
+    found = [part.toArrow() for part in rows_and_rejects.split(both)]
     assert in_order(found[0]) == in_order(changes)
     assert in_order(found[1]) == in_order(rejects)
     assert both.count() == changes.num_rows + rejects.num_rows
@@ -198,7 +200,7 @@ def test_a_stream_gives_the_same(spark: SparkSession, tmp_path: Path) -> None:
 
     def keep(frame: DataFrame, batch: int) -> None:
         frame.persist()
-        parts = outcome.split(frame)
+        parts = rows_and_rejects.split(frame)
         changes.append(parts[0].toArrow())
         rejects.append(parts[1].toArrow())
         frame.unpersist()
@@ -220,7 +222,7 @@ def test_a_stream_gives_the_same(spark: SparkSession, tmp_path: Path) -> None:
 def test_streams_of_changes_are_encoded(spark: SparkSession, tmp_path: Path) -> None:
     changes, _ = changeling.decode([XTDB % (number, number) for number in range(9)], "xtdb")
     spark.createDataFrame(changes).write.parquet(str(tmp_path / "changes"))
-    stream = spark.readStream.schema(adapter.spark_schema(layout.CHANGES)).parquet(str(tmp_path / "changes"))
+    stream = spark.readStream.schema(adapter.spark_schema(arrow_layouts.CHANGES)).parquet(str(tmp_path / "changes"))
     query = changeling.spark.encode(stream, "xtdb").records.writeStream.format("memory").queryName("written")
     query.trigger(availableNow=True).option("checkpointLocation", str(tmp_path / "point")).start().awaitTermination()
     expected, _ = changeling.encode(changes, "xtdb")

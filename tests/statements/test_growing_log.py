@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
-from changeling.log import layout
+from changeling.log import log_tables
 from changeling.log.maintenance import Done
 from changeling.pipelines.lakehouse import tables_of
 from changeling.pipelines.loading import load
@@ -50,8 +50,8 @@ class Growing:
 
     def _note(self, name: str) -> None:
         # With all timestamps: nothing of a row may change.
-        self.states[name] = tables_of(load(self.made.file)).rows(layout.CHANGES).to_pylist()
-        self.schemas[name] = tables_of(load(self.made.file)).rows(layout.SCHEMAS).sort_by("id").to_pylist()
+        self.states[name] = tables_of(load(self.made.file)).rows(log_tables.CHANGES).to_pylist()
+        self.schemas[name] = tables_of(load(self.made.file)).rows(log_tables.SCHEMAS).sort_by("id").to_pylist()
 
 
 @pytest.fixture(scope="module")

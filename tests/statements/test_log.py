@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
-from changeling.log import layout
+from changeling.log import log_tables
 from changeling.model.line import lines
 from tests.golden.test_golden import FOLDER, exact, options_of
 from tests.log.commands import printed, printed_objects, run_once
@@ -74,7 +74,7 @@ def seeds(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Seed
     # Some records are rejected.
     assert run_once(made) == 3
     found: dict[str, list[dict[str, Any]]] = {name: [] for name in (*CASES, "lag")}
-    for batch in made.table(layout.CHANGES).to_batches():
+    for batch in made.table(log_tables.CHANGES).to_batches():
         for line in map(exact, lines(batch)):
             found[line["source"]].append(line)
     return Seeds(made, {name: sorted(rows, key=lambda row: str(row["position"])) for name, rows in found.items()})
@@ -103,8 +103,8 @@ def parts(rows: list[dict[str, Any]], *names: str) -> list[tuple[Any, ...]]:
 
 @pytest.mark.parametrize("name", CASES)
 def test_003_01_changes_of_every_store_have_one_structure(name: str, seeds: Seeds) -> None:
-    assert seeds.made.table(layout.CHANGES).column_names == [
-        column for column in layout.CHANGES.columns.names if column != "ingested_at"
+    assert seeds.made.table(log_tables.CHANGES).column_names == [
+        column for column in log_tables.CHANGES.columns.names if column != "ingested_at"
     ]
     assert without_numbers(seeds.log[name]) == without_numbers(published(name, seeds.made.folder))
 
@@ -167,7 +167,7 @@ def test_003_02_ids_have_64_bits_and_003_04_times_are_nanoseconds(seeds: Seeds) 
     assert (smaller["position"], largest["position"]) == ("2018446744073709551614", "2018446744073709551615")
     assert (smaller["meta"]["CommitTime"], smaller["commit_time"]) == (exact("18446744073709551615"), None)
     assert largest["commit_time"] == "2262-04-11T23:47:16.854775807Z"
-    rows = seeds.made.table(layout.CHANGES).to_pylist()
+    rows = seeds.made.table(log_tables.CHANGES).to_pylist()
     assert [row["commit_time"] for row in rows if row["position"] == largest["position"]] == [2**63 - 1]
 
 
@@ -185,7 +185,7 @@ def test_003_07_ddl_is_kept_in_the_log_in_its_place(seeds: Seeds) -> None:
 
 
 def test_003_15_schema_ids_are_distinct_and_every_one_in_the_log_is_registered(seeds: Seeds) -> None:
-    numbers = seeds.made.table(layout.SCHEMAS)["id"].to_pylist()
+    numbers = seeds.made.table(log_tables.SCHEMAS)["id"].to_pylist()
     assert sorted(numbers) == list(range(1, len(numbers) + 1))
     used = {row["schema_id"] for row in seeds.made.log() if row["schema_id"] is not None}
     assert used

@@ -10,7 +10,7 @@ from pyspark.sql import SparkSession
 
 import changeling
 from changeling.cli import main
-from changeling.log import layout
+from changeling.log import log_tables
 from tests.log.lakes import shop
 from tests.postgres.server import Database
 from tests.replicas.shops import item, replica
@@ -99,7 +99,7 @@ def test_004_07_and_003_05_a_change_comes_when_its_transaction_commits_with_the_
     (before,) = database.rows("SELECT extract(epoch FROM clock_timestamp()) * 1000000000")[0]
     time.sleep(1.1)
     made.pipeline.run(once=True)
-    changes = {row["key"]: row for row in made.table(layout.CHANGES).to_pylist() if row["op"] != "ddl"}
+    changes = {row["key"]: row for row in made.table(log_tables.CHANGES).to_pylist() if row["op"] != "ddl"}
     assert sorted(changes) == ['{"id":1}', '{"id":3}']
     assert changes['{"id":3}']["commit_time"] < changes['{"id":1}']["commit_time"] <= int(before)
 

@@ -44,20 +44,20 @@ def check(folder: Path, database: Database, seed: int, transactions: int, count:
 
 
 @pytest.mark.parametrize(
-    ("seed", "count", "disorder", "most_bytes"),
-    [(11, 4, "ordered", NOTHING), (12, 4, "late", snapshot_diff.MOST_BYTES)],
+    ("seed", "count", "disorder", "max_bytes"),
+    [(11, 4, "ordered", NOTHING), (12, 4, "late", snapshot_diff.MAX_BYTES)],
 )
 def test_tables_are_those_of_the_source(
     seed: int,
     count: int,
     disorder: str,
-    most_bytes: int,
+    max_bytes: int,
     spark: SparkSession,
     database: Database,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(snapshot_diff, "MOST_BYTES", most_bytes)
+    monkeypatch.setattr(snapshot_diff, "MAX_BYTES", max_bytes)
     check(tmp_path, database, seed, 150, count, disorder)
 
 
@@ -74,5 +74,5 @@ def test_tables_are_those_of_the_source_whatever_happens(
     seed = random.SystemRandom().randrange(2**32)
     record_property("seed", seed)
     # Some differences in this process, the others on Spark.
-    monkeypatch.setattr(snapshot_diff, "MOST_BYTES", 3_000)
+    monkeypatch.setattr(snapshot_diff, "MAX_BYTES", 3_000)
     check(tmp_path, database, seed, 800, random.Random(seed).randint(4, 10), disorder)

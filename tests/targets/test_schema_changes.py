@@ -16,10 +16,10 @@ from changeling.targets.schema_changes import (
     existing_tables,
     is_kept,
 )
-from changeling.targets.table_mapping import Place, Wanted, check_columns, place_of, places_of
+from changeling.targets.table_mapping import TargetTable, Wanted, check_columns, target_table_of, target_tables_of
 from tests.postgres.server import Database
 
-T = Place("s p", 'we"ird')
+T = TargetTable("s p", 'we"ird')
 
 
 def shape(*columns: str, key: tuple[str, ...] = ()) -> Shape:
@@ -27,7 +27,7 @@ def shape(*columns: str, key: tuple[str, ...] = ()) -> Shape:
     return Shape(tuple(ReplicaColumn(*column.split(":")) for column in columns), key)
 
 
-def made(database: Database, place: Place, of: Shape) -> None:
+def made(database: Database, place: TargetTable, of: Shape) -> None:
     create(database.connection, place, of)
     add_key(database.connection, place, of)
 
@@ -39,8 +39,8 @@ def test_a_table_has_the_columns_of_its_shape(database: Database) -> None:
     (found,) = existing_tables(database.connection, [T]).values()
     assert found.columns == {"Id": "bigint", "a%s": "text", '"x"\\': "numeric(10,2)", "é": "text"}
     assert (found.key, found.is_table) == (("é", "Id"), True)
-    assert create(database.connection, Place("s p", "other"), of) is False
-    assert existing_tables(database.connection, [Place("no", "such"), T]) == {T: found}
+    assert create(database.connection, TargetTable("s p", "other"), of) is False
+    assert existing_tables(database.connection, [TargetTable("no", "such"), T]) == {T: found}
 
 
 def test_columns_change_and_rows_stay(database: Database) -> None:
@@ -141,7 +141,7 @@ def test_what_somebody_else_altered_is_reported(database: Database) -> None:
     ],
 )
 def test_a_table_of_somebody_else_is_left_alone(statement: str, problem: str | None, database: Database) -> None:
-    place, of = Place("public", "t"), shape("1:id:int64", "2:v:string", key=("1",))
+    place, of = TargetTable("public", "t"), shape("1:id:int64", "2:v:string", key=("1",))
     database.execute(statement)
     there = existing_tables(database.connection, [place])[place]
     if problem is None:
@@ -152,10 +152,10 @@ def test_a_table_of_somebody_else_is_left_alone(statement: str, problem: str | N
 
 
 def test_places_of_tables() -> None:
-    assert place_of(TableName("db", "s", "t")) == Place("s", "t")
-    assert place_of(TableName("db", None, "t")) == Place("public", "t")
-    assert str(Place("s", "a.b")) == 's."a.b"'
-    place_of(TableName(None, "ü" * 31, "t" * 63))
+    assert target_table_of(TableName("db", "s", "t")) == TargetTable("s", "t")
+    assert target_table_of(TableName("db", None, "t")) == TargetTable("public", "t")
+    assert str(TargetTable("s", "a.b")) == 's."a.b"'
+    target_table_of(TableName(None, "ü" * 31, "t" * 63))
     for table, problem in [
         (TableName(None, "ü" * 32, "t"), "has 64 bytes, and PostgreSQL allows 63"),
         (TableName(None, None, "t" * 64), "has 64 bytes"),
@@ -165,7 +165,7 @@ def test_places_of_tables() -> None:
         (TableName(None, "pg_catalog", "pg_class"), "is reserved"),
     ]:
         with pytest.raises(ChangelingError, match=problem):
-            place_of(table)
+            target_table_of(table)
     with pytest.raises(ChangelingError, match="has 70 bytes"):
         check_columns(T, shape(f"1:{'c' * 70}:int32"))
     with pytest.raises(ChangelingError, match="PostgreSQL has a system column of that name"):
@@ -173,7 +173,7 @@ def test_places_of_tables() -> None:
     with pytest.raises(
         ChangelingError, match=r"a\.s\.t of source x and b\.s\.t of source x would both be the table s\.t"
     ):
-        places_of([Identity("x", TableName(catalog, "s", "t")) for catalog in ("a", "b")])
+        target_tables_of([Identity("x", TableName(catalog, "s", "t")) for catalog in ("a", "b")])
 
 
 def test_tables_are_chosen_by_names_and_patterns() -> None:

@@ -5,7 +5,7 @@ from pathlib import Path
 
 from pyspark.sql import SparkSession
 
-from changeling.log import layout
+from changeling.log import log_tables
 from demo.embedded_postgres import EmbeddedPostgres
 from tests.postgres.server import Database
 from tests.sources.captures import capture, replica
@@ -38,7 +38,7 @@ def test_a_slot_moves_on_while_a_target_waits_for_a_lock(
             confirmed = CONFIRMED.format(before, f"slot_{database.name}")
             wait_for(lambda: database.rows(confirmed) == [(True,)])
             assert mirror.rows(WAITING) == [(1,)]
-            assert [row["key"] for row in made.rows(layout.CHANGES)].count('{"id":3}') == 1
+            assert [row["key"] for row in made.rows(log_tables.CHANGES)].count('{"id":3}') == 1
             # What was begun is completed: the run ends with the target, and not before.
             stop.set()
             run.join(0.5)

@@ -16,7 +16,7 @@ OF_THE_FORMAT = "option of the format; `changeling formats NAME` lists them"
 def whole_number(text: str) -> int:
     """The number of an argument that counts something."""
     if not (text.isascii() and text.isdecimal()):
-        raise argparse.ArgumentTypeError(f"{text!r} is no whole number of 0 or more")
+        raise argparse.ArgumentTypeError(f"{text!r} is not a whole number of 0 or more")
     return int(text)
 
 

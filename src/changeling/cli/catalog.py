@@ -16,7 +16,7 @@ from changeling.cli.process import stopped_by_signals
 from changeling.model.errors import UsageError
 
 if TYPE_CHECKING:
-    from changeling.pipelines.loading import Loaded
+    from changeling.pipelines.loading import LoadedPipeline
 
 _ENGINES = ("spark", "pyiceberg", "duckdb", "trino", "flink")
 _TOKEN = "CHANGELING_TOKEN"
@@ -30,11 +30,13 @@ def add(verbs: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
         "engine", nargs="?", metavar="ENGINE", choices=_ENGINES, help=f"only one: {', '.join(_ENGINES)}"
     )
     add_pipeline(parser)
-    parser.add_argument("--json", action="store_true", help="one JSON object, a text an engine")
+    parser.add_argument("--json", action="store_true", help="one JSON object, a text per engine")
     parser.add_argument("--serve", action="store_true", help="serve the lake as an Iceberg REST catalog, to read")
     parser.add_argument("--host", help="the address to listen on (default: 127.0.0.1, this machine alone)")
     parser.add_argument("--port", type=whole_number, help="the port to listen on (default: 8181; 0 is a free one)")
-    parser.add_argument("--token", help=f"what clients must show (default: the variable {_TOKEN}, else a new one)")
+    parser.add_argument(
+        "--token", help=f"the token that clients must send (default: the variable {_TOKEN}, else a new one)"
+    )
     parser.set_defaults(run=run)
 
 
@@ -63,7 +65,7 @@ def _print(found: dict[str, str], parsed: argparse.Namespace) -> None:
         print("\n\n".join(f"== {name}\n{text}" for name, text in chosen.items()), flush=True)
 
 
-def _serve(loaded: "Loaded", parsed: argparse.Namespace) -> int:
+def _serve(loaded: "LoadedPipeline", parsed: argparse.Namespace) -> int:
     """Serves until Ctrl-C or SIGTERM. A token that is given is not printed, a new one is."""
     from changeling.pipelines.catalog_settings import served_catalog
 

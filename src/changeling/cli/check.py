@@ -22,7 +22,7 @@ def add(verbs: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
     """Declares the verb."""
     parser = verbs.add_parser("check", description=__doc__)
     add_pipeline_file(parser)
-    parser.add_argument("--json", action="store_true", help="lines of JSON, one a check")
+    parser.add_argument("--json", action="store_true", help="one JSON object per check")
     parser.set_defaults(run=run)
 
 

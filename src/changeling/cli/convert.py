@@ -16,7 +16,7 @@ from changeling.formats import registry
 from changeling.formats.format import Format, write_options
 from changeling.losses import most_first
 from changeling.model.printable import printable
-from changeling.reading_changes import Input, Progress, Report, changes_of, silent
+from changeling.reading_changes import ConversionReport, Input, Progress, changes_of, silent
 from changeling.rejects import RejectSink
 
 _SMALL = 16 * 1024 * 1024
@@ -62,7 +62,7 @@ def run(parsed: argparse.Namespace) -> int:
         "keyed": parsed.carrier == "kcat",
     }
     options = write_options(form, chosen)
-    report = Report()
+    report = ConversionReport()
     with (
         RejectSink(rejects_path(parsed, given, parsed.output)) as rejects,
         _progress(given, parsed) as progress,
@@ -118,7 +118,7 @@ def _options_of_the_target_alone(given: Sequence[str], read: Format, written: Fo
     return [pair for pair in given if pair.partition("=")[0] in writing - reading]
 
 
-def _as_json(report: Report) -> str:
+def _as_json(report: ConversionReport) -> str:
     return json.dumps(
         {
             "records": report.records,
@@ -133,7 +133,7 @@ def _as_json(report: Report) -> str:
     )
 
 
-def _summary(report: Report, parsed: argparse.Namespace, read: Format, written: Format) -> str:
+def _summary(report: ConversionReport, parsed: argparse.Namespace, read: Format, written: Format) -> str:
     lines = [
         f"read      {report.records:>10,} records of {read.name}",
         f"accepted  {report.accepted:>10,}",

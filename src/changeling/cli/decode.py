@@ -6,7 +6,7 @@ import sys
 from changeling.cli.input_arguments import add_input, explanation, format_of, input_of, rejects_path
 from changeling.model.line import lines
 from changeling.model.printable import printable
-from changeling.reading_changes import Report, changes_of
+from changeling.reading_changes import ConversionReport, changes_of
 from changeling.rejects import RejectSink
 
 
@@ -25,7 +25,7 @@ def run(parsed: argparse.Namespace) -> int:
     if parsed.pretty:
         from changeling.cli.display import show_changes
     given = input_of(parsed, format_of(parsed), parsed.options)
-    report = Report()
+    report = ConversionReport()
     with RejectSink(rejects_path(parsed, given)) as rejects:
         for batch in changes_of(given, rejects, report, show_typed=parsed.typed):
             if parsed.pretty:

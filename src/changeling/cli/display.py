@@ -7,7 +7,7 @@ from rich.console import Console, RenderableType
 from rich.table import Column, Table
 from rich.text import Text
 
-from changeling.model import json_text, layout, times
+from changeling.model import arrow_layouts, json_text, times
 from changeling.model.change import Change
 from changeling.model.printable import printable
 
@@ -94,7 +94,7 @@ def _width(console: Console, column: Column) -> int:
 def show_changes(batch: pa.RecordBatch) -> None:
     """Prints the changes of a batch."""
     console = Console(highlight=False, soft_wrap=True)
-    for change in layout.changes(batch):
+    for change in arrow_layouts.changes(batch):
         console.print(heading(change))
         for name, was, now in _columns(change):
             console.print(column_line(name, was, now))

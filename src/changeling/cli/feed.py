@@ -42,7 +42,7 @@ def _add_alter(actions: Actions) -> None:
     parser = _action(actions, "alter", "set options of a feed, or disable it")
     parser.add_argument("name", metavar="NAME", help=_NAMED)
     what = parser.add_mutually_exclusive_group(required=True)
-    what.add_argument("--disable", action="store_true", help="stop it for good; what it published stays")
+    what.add_argument("--disable", action="store_true", help="disable it for good; its published records stay")
     _add_with(what, "RETENTION_PERIOD=P7D, BARRIERS_INTERVAL=PT10S or AWS_REGION=…")
     _add_output(parser, _alter)
 
@@ -128,7 +128,7 @@ def _members(feed: "Feed") -> dict[str, str]:
         "SCHEMA_CHANGES": flag(feed.schema_changes),
         "USER_SIDS": flag(feed.user_sids),
         "INITIAL_SCAN": flag(feed.initial_scan),
-        "RETENTION_PERIOD": span(feed.retention, "for ever"),
+        "RETENTION_PERIOD": span(feed.retention, "forever"),
         "TOPIC_MIN_ACTIVE_PARTITIONS": str(feed.partitions),
         "AWS_REGION": feed.aws_region or "none",
     }

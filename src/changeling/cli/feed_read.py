@@ -1,4 +1,4 @@
-"""`changeling feed read`: the records of a feed, from any place, to the end or for ever. Needs no Spark."""
+"""`changeling feed read`: the records of a feed, from any place, to the end or forever. Needs no Spark."""
 
 import argparse
 import sys

@@ -46,10 +46,10 @@ def _show(moment: "RowChange") -> None:
     from rich.console import Console
 
     from changeling.cli.display import column_line, heading
-    from changeling.model import layout
+    from changeling.model import arrow_layouts
 
     console = Console(highlight=False, soft_wrap=True)
-    console.print(heading(layout.changes(moment.row)[0], "resnapshot" if moment.is_resnapshot else None))
+    console.print(heading(arrow_layouts.changes(moment.row)[0], "resnapshot" if moment.is_resnapshot else None))
     before, after = moment.before or {}, moment.after or {}
     # Without colours, what a row no longer has would look as if it had it now.
     gone = None if moment.after is None else b"NULL"

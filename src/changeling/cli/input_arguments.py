@@ -18,7 +18,7 @@ from changeling.model.errors import UsageError
 from changeling.model.json_text import LARGEST_LIMIT
 from changeling.model.printable import printable
 from changeling.model.table import parse_schemas
-from changeling.reading_changes import Input, Report
+from changeling.reading_changes import ConversionReport, Input
 from changeling.rejects import RejectSink
 
 
@@ -55,7 +55,7 @@ def add_input(parser: argparse.ArgumentParser) -> None:
         "--on-error",
         choices=("reject", "fail"),
         default="reject",
-        help="keep a bad record apart and continue (reject, the default), or stop (fail)",
+        help="set a bad record aside and continue (reject, the default), or stop (fail)",
     )
     parser.add_argument("--rejects", metavar="FILE", help="write bad records to this file")
     parser.add_argument("--limit", type=whole_number, metavar="N", help="stop after N changes")
@@ -126,12 +126,12 @@ def record_bytes(text: str) -> int:
     return number
 
 
-def explanation(given: Input, report: Report, rejects: RejectSink) -> list[str]:
+def explanation(given: Input, report: ConversionReport, rejects: RejectSink) -> list[str]:
     """A line a reason; where no record was accepted, and the last ones look like another dialect, one that names it."""
     lines = [printable(line) for line in rejects.explanation()]
     found = [] if report.accepted else fitting(rejects.recent_values())
     if found and given.form.name not in found:
         lines.append(
-            f"these are no records of {given.form.name}: they look like {' or '.join(found)} (--from {found[0]})"
+            f"these are not records of {given.form.name}: they look like {' or '.join(found)} (--from {found[0]})"
         )
     return lines

@@ -11,7 +11,7 @@ def add(verbs: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
     """Declares the verb."""
     parser = verbs.add_parser("maintain", description=__doc__)
     add_pipeline(parser)
-    parser.add_argument("--json", action="store_true", help="lines of JSON, one per table")
+    parser.add_argument("--json", action="store_true", help="one JSON object per table")
     parser.set_defaults(run=run)
 
 

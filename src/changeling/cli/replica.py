@@ -35,7 +35,9 @@ def add(verbs: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
     when.add_argument("--as-of-transaction", metavar="N", help="after a transaction, by its id")
     when.add_argument("--point", metavar="N", type=whole_number, help="at a point, by its number in the table `points`")
     when.add_argument(
-        "--base", metavar="PLACE", help="a full load (Parquet, CSV, JSON lines or a table), the log on top"
+        "--base",
+        metavar="PLACE",
+        help="start from a full load (Parquet, CSV, JSON lines or a table), and apply the log to it",
     )
     when.add_argument("--rebuild", action="store_true", help="rebuild the replica from the log, and swap it in")
     parser.add_argument("--before", metavar="T", help="with --base: only changes strictly before a time")

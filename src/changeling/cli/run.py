@@ -1,4 +1,4 @@
-"""`changeling run`: reads new records into the log, to the end of the input or until it is stopped."""
+"""`changeling run`: brings new records into the log, and the log into replicas, targets and feeds; once, or until it is stopped."""
 
 import argparse
 import logging
@@ -43,7 +43,7 @@ def add(verbs: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
     parser.add_argument(
         "--metrics",
         metavar="[HOST:]PORT",
-        help="serve metrics for Prometheus there, /healthz and /readyz (default host: 127.0.0.1)",
+        help="serve Prometheus metrics, /healthz and /readyz on this port (default host: 127.0.0.1)",
     )
     parser.set_defaults(run=run)
 

@@ -4,18 +4,18 @@ from collections.abc import Callable
 from time import monotonic
 from typing import TYPE_CHECKING
 
-from changeling.pipelines.listener import SilentListener
+from changeling.pipelines.listener import Listener
 
 if TYPE_CHECKING:
-    from changeling.log.ingest import Report
+    from changeling.log.ingest import BatchReport
     from changeling.sources.source import PlanSize
 
 _REPLICAS = "replicas"
-_MOST = 3
+_MAX = 3
 """Parts that are named; of the others, how many there are."""
 
 
-class RunActivity(SilentListener):
+class RunActivity(Listener):
     """A listener that knows what each part does. Another thread may ask it for the line at any time."""
 
     def __init__(self, first: str) -> None:
@@ -31,44 +31,44 @@ class RunActivity(SilentListener):
         if not doing:
             return self._otherwise()
         done, tasks = spark_tasks()
-        more = [f"{len(doing) - _MOST} more"] * (len(doing) > _MOST)
+        more = [f"{len(doing) - _MAX} more"] * (len(doing) > _MAX)
         progress = [f"{done:,} of {tasks:,} tasks done"] * (tasks > 0)
-        return "; ".join([*doing[:_MOST], *more, *progress])
+        return "; ".join([*doing[:_MAX], *more, *progress])
 
-    def prepares(self, what: str) -> None:
+    def on_prepare(self, what: str) -> None:
         """Shown until something is read."""
         self._otherwise = lambda: what
 
-    def looks(self, source: str) -> None:
+    def on_poll(self, source: str) -> None:
         """Shown while a source is asked for the first time; after that it is asked every second."""
         if not self._begun:
             self._otherwise = lambda: f"{source}: looking for what is new"
 
-    def starts(self, source: str, batch: int, size: "PlanSize") -> None:
+    def on_batch_start(self, source: str, batch: int, size: "PlanSize") -> None:
         """Shown during the batch."""
         self._begins(source, f"{source}: reading {size}")
 
-    def done(self, report: "Report") -> None:
+    def on_batch_done(self, report: "BatchReport") -> None:
         """The batch is in the log."""
-        self.rests(report.source)
+        self.on_idle(report.source)
 
-    def merges(self) -> None:
+    def on_merge_start(self) -> None:
         """Shown during the merge, and while targets and feeds are moved."""
         self._begins(_REPLICAS, "replicas: merging what is new")
 
-    def rests(self, part: str) -> None:
+    def on_idle(self, part: str) -> None:
         """It does nothing any more."""
         self._doing = {name: text for name, text in self._doing.items() if name != part}
 
-    def fails(self, part: str, error: str) -> None:
+    def on_failure(self, part: str, error: str) -> None:
         """Shown until it works again, while nothing else is done."""
         self._failing |= {part}
 
-    def recovers(self, part: str) -> None:
+    def on_recovery(self, part: str) -> None:
         """It works again."""
         self._failing -= {part}
 
-    def waits(self, seconds: float) -> None:
+    def on_wait(self, seconds: float) -> None:
         """Shown until there is something to do."""
         end, self._begun = monotonic() + seconds, True
 

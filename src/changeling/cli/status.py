@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
     from changeling.pipelines.pipeline import Pipeline
 
-_LEAST_RATE = 0.05
+_MIN_RATE = 0.05
 """Records a second that are shown as 0.1."""
 _LEGEND = {
     "source": (
@@ -195,7 +195,7 @@ def _show_feeds(feeds: list[dict[str, Any]]) -> None:
             state,
             "" if row["barrier"] is None else f"[{row['barrier'][0]},{row['barrier'][1]}]",
             *("" if row[name] is None else f"{row[name]:,}" for name in counts),
-            "" if row["rate"] is None or row["rate"] < _LEAST_RATE else f"{row['rate']:,.1f}",
+            "" if row["rate"] is None or row["rate"] < _MIN_RATE else f"{row['rate']:,.1f}",
             "" if row["lag_points"] is None else f"{row['lag_points']:,}",
             "" if row["lag_seconds"] is None else _age(row["lag_seconds"]),
         )

@@ -1,4 +1,4 @@
-"""Which verbs there are, and lists of words with what they mean.
+"""The verbs, and lists of words with their explanations.
 
 A verb is a module of its own, which is imported when it is called: most of them need much that others do not.
 """
@@ -57,7 +57,7 @@ def listed() -> Iterator[str]:
 
 
 WIDTH = 80
-"""What every terminal has."""
+"""The columns that every terminal has."""
 
 
 def definitions(pairs: Iterable[tuple[str, str]], indent: str = "") -> Iterator[str]:

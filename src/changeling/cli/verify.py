@@ -25,7 +25,7 @@ def add(verbs: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
     parser = verbs.add_parser("verify", description=__doc__)
     parser.add_argument("tables", nargs="*", metavar="TABLE", help="[schema.]name or a pattern (default: all)")
     parser.add_argument("--feed", metavar="F", help="check the records of a feed instead")
-    parser.add_argument("--repair", action="store_true", help="snapshot the tables that differ again")
+    parser.add_argument("--repair", action="store_true", help="snapshot again the tables that differ")
     parser.add_argument(
         "--limit",
         metavar="N",

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 import pyarrow as pa
 
-from changeling.model import layout
+from changeling.model import arrow_layouts
 from changeling.model.change import Change, Transaction
 from changeling.model.operation import Image, Operation
 from changeling.model.position import encode as position
@@ -144,4 +144,4 @@ def batch(changes: Sequence[Change], encoding: str = "canonical", source: str = 
         copy = Change(**{name: getattr(change, name) for name in change.__struct_fields__})
         copy.position, copy.arrived = change.position or position(3, number), change.position is None
         filled.append(copy)
-    return layout.changes_batch(filled, pa.array(places, layout.ORIGIN), source, encoding)
+    return arrow_layouts.changes_batch(filled, pa.array(places, arrow_layouts.ORIGIN), source, encoding)

@@ -7,7 +7,7 @@ import pyarrow as pa
 from changeling.formats.capabilities import LABELS
 from changeling.formats.encoding import typed
 from changeling.formats.format import Format
-from changeling.model import json_text, layout
+from changeling.model import arrow_layouts, json_text
 from changeling.model.change import Change
 from changeling.model.operation import Image
 
@@ -17,7 +17,7 @@ def canonical_changes(batch: pa.RecordBatch) -> list[Change]:
     if batch.column("encoding").to_pylist()[:1] != ["canonical"]:
         batch, rejects = typed(batch)
         assert rejects.num_rows == 0, rejects.to_pylist()
-    return layout.changes(batch)
+    return arrow_layouts.changes(batch)
 
 
 def essence(change: Change, arrived: bool, form: Format) -> dict[str, Any]:

@@ -18,7 +18,7 @@ from changeling.formats.format import read_options
 from changeling.formats.meta_template import VALUES, with_whole_meta
 from changeling.formats.options import WriteOptions
 from changeling.formats.pairing import Pairing
-from changeling.model import json_text, layout
+from changeling.model import arrow_layouts, json_text
 from changeling.model.change import Change
 from changeling.model.operation import Image
 from changeling.model.table import schema_from_json
@@ -211,7 +211,7 @@ def test_empty_input_gives_empty_output(name: str) -> None:
     assert (records.num_rows, rejects.num_rows) == (0, 0)
     changes, rejects = changeling.decode(records, name, table="t", key="_id")
     assert (changes.num_rows, rejects.num_rows) == (0, 0)
-    assert changes.schema == layout.CHANGES
+    assert changes.schema == arrow_layouts.CHANGES
 
 
 @pytest.mark.parametrize("name", FORMATS)

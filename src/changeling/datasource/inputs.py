@@ -18,7 +18,7 @@ from changeling.sources.kafka_planner import KafkaPlanner, Subscription
 from changeling.sources.source import Records
 from changeling.spark.dialects import DecodeKernel
 from changeling.spark.files import FilePart, FileRecords, FilesKernel, FilesReader, shared_out
-from changeling.spark.outcome import REJECT
+from changeling.spark.rows_and_rejects import REJECT
 
 _TASK_BYTES = 16 * 1024 * 1024
 _TASK_RECORDS = 100_000

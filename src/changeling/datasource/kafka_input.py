@@ -9,7 +9,7 @@ from confluent_kafka import Message
 from changeling.datasource.settings import KafkaPlace
 from changeling.feeds.kafka_cluster import Cluster
 from changeling.feeds.kafka_settings import librdkafka_settings
-from changeling.model import layout
+from changeling.model import arrow_layouts
 from changeling.sources import kafka_settings
 from changeling.sources.kafka_plan import Span, Topic
 from changeling.spark.frames import origins
@@ -64,11 +64,11 @@ def _batch(messages: list[Message]) -> pa.RecordBatch:
         [
             pa.array([message.value() for message in messages], pa.binary()),
             pa.array([message.key() for message in messages], pa.binary()),
-            pa.array([_headers(message) for message in messages], layout.HEADERS),
+            pa.array([_headers(message) for message in messages], arrow_layouts.HEADERS),
             topics,
             origins(len(messages), known),
         ],
-        schema=layout.RECORDS,
+        schema=arrow_layouts.RECORDS,
     )
 
 

@@ -30,7 +30,7 @@ class ChangesReader(DataSourceReader):
         planner = planner_of(self._settings)
         planner.stop_at_present()
         parts: list[InputPartition] = []
-        while (plan := planner.next()) is not None:
+        while (plan := planner.plan_next()) is not None:
             planner.remember(plan)
             parts += inputs(planner, plan)
         warnings = planner.warnings()
@@ -63,7 +63,7 @@ class ChangesStream(DataSourceStreamReader):
     def latestOffset(self) -> Offset:
         """Plans what is new, up to the limits of a batch."""
         plans, planner = self._opened()
-        plan = planner.next()
+        plan = planner.plan_next()
         for warning in planner.warnings():
             _LOG.warning("%s", warning)
         if plan is not None:

@@ -11,9 +11,9 @@ from changeling.files.reading import Carrier
 from changeling.formats import registry
 from changeling.formats.format import read_options
 from changeling.formats.options import ReadOptions
-from changeling.model import layout
+from changeling.model import arrow_layouts
 from changeling.model.errors import UsageError, nearest
-from changeling.spark.outcome import Part
+from changeling.spark.rows_and_rejects import Shows
 
 _UNLIMITED = 2**62
 _KAFKA = "kafka."
@@ -65,14 +65,14 @@ class Settings(msgspec.Struct, frozen=True):
     """Where a stream notes what it is going to read."""
 
     @property
-    def part(self) -> Part:
+    def part(self) -> Shows:
         """What the tasks have to show."""
-        return {Rejects.SKIP: Part.ROWS, Rejects.ONLY: Part.REJECTS}.get(self.rejects, Part.BOTH)
+        return {Rejects.SKIP: Shows.ROWS, Rejects.ONLY: Shows.REJECTS}.get(self.rejects, Shows.BOTH)
 
     @property
     def layout(self) -> pa.Schema:
         """The columns of the rows."""
-        return layout.CHANGES if self.rejects is Rejects.FAIL else self.part.layout(layout.CHANGES)
+        return arrow_layouts.CHANGES if self.rejects is Rejects.FAIL else self.part.layout(arrow_layouts.CHANGES)
 
 
 def parse(options: Mapping[str, str]) -> Settings:

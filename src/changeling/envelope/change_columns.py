@@ -15,7 +15,7 @@ from changeling.envelope.keys import canonical_objects, fit_rows
 from changeling.envelope.objects import are_compact, are_objects
 from changeling.envelope.shapes import Names
 from changeling.envelope.text_columns import Mask, Places, as_mask, distinct_rows
-from changeling.model import layout
+from changeling.model import arrow_layouts
 from changeling.model.operation import NEW_ROW_OPERATIONS, Image, Operation
 from changeling.model.table import TableName
 
@@ -153,7 +153,7 @@ def written(
     columns = [
         joined([made.value for made in every], pa.binary()),
         joined([made.key for made in every], pa.binary()),
-        joined([made.headers for made in every], layout.HEADERS),
+        joined([made.headers for made in every], arrow_layouts.HEADERS),
         joined([made.topic for made in every], pa.string()),
         batch.column("origin").take(pa.array(ordered)),
     ]
@@ -167,7 +167,7 @@ def written(
         for feature, mask in masks.items():
             lost.setdefault(feature, []).append(group[mask])
     return WrittenRecords(
-        pa.record_batch(columns, schema=layout.RECORDS),
+        pa.record_batch(columns, schema=arrow_layouts.RECORDS),
         ordered,
         plain,
         positions,

@@ -17,7 +17,7 @@ from changeling.envelope.json_columns import JsonColumns
 from changeling.envelope.objects import are_objects, are_shallow
 from changeling.envelope.positions import are_positions, positions
 from changeling.envelope.text_columns import as_mask, byte_lengths, contained, cut, every, first_bytes, quoted
-from changeling.model import json_text, layout
+from changeling.model import arrow_layouts, json_text
 
 _SIMILAR = 8
 """How many records of a group have the same template, on average, where templates are worth it."""
@@ -220,4 +220,4 @@ def _transactions(ids: pa.Array, *parts: pa.Array) -> pa.Array:
     if mask is not None:
         # The fields of a null transaction are irrelevant, and would differ from reader to reader if they were kept.
         ids = pc.fill_null(ids, "")
-    return pa.StructArray.from_arrays([ids, *parts], fields=list(layout.TRANSACTION), mask=mask)
+    return pa.StructArray.from_arrays([ids, *parts], fields=list(arrow_layouts.TRANSACTION), mask=mask)

@@ -11,7 +11,7 @@ import pyarrow.compute as pc
 from changeling.envelope.cells import Absent, Cell, Cells, Condition, Reason, as_bytes
 from changeling.envelope.shapes import ShapeMismatch
 from changeling.envelope.text_columns import Mask, as_mask, distinct, is_one_of, joined
-from changeling.model import layout
+from changeling.model import arrow_layouts
 from changeling.model.operation import Operation
 
 
@@ -139,7 +139,7 @@ class Columns(Cells):
         if isinstance(cell, Distinct):
             return [cell.values[place] for place in cell.places.to_pylist()]
         if isinstance(cell, pa.StructArray):
-            return layout.transactions(cell)
+            return arrow_layouts.transactions(cell)
         return cell.to_pylist() if isinstance(cell, pa.Array) else [cell] * self.count
 
     def _distinct(self, cells: Sequence[Cell]) -> tuple[list[tuple[Any, ...]], pa.Array]:

@@ -11,7 +11,7 @@ from changeling.envelope.column_cells import ColumnCells
 from changeling.envelope.columns import Distinct
 from changeling.envelope.positions import positions
 from changeling.envelope.scalar_cells import SCALARS, ScalarCells
-from changeling.model import layout
+from changeling.model import arrow_layouts
 from changeling.model.change import Change, Record
 from changeling.model.operation import Image
 from changeling.model.position import encode
@@ -140,11 +140,11 @@ def _batch(
         "schema_id": None,
         "arrived": arrived,
     }
-    columns = [cells.array(given[field.name], field.type) for field in layout.CHANGES]
-    return pa.record_batch(columns, schema=layout.CHANGES)
+    columns = [cells.array(given[field.name], field.type) for field in arrow_layouts.CHANGES]
+    return pa.record_batch(columns, schema=arrow_layouts.CHANGES)
 
 
 def _tables(cells: ColumnCells, table: Cell) -> pa.Array:
     known: list[TableName | None] = table.values if isinstance(table, Distinct) else [table]
     places = table.places if isinstance(table, Distinct) else cells.array(0)
-    return layout.tables_array(known).take(places)
+    return arrow_layouts.tables_array(known).take(places)

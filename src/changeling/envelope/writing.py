@@ -9,7 +9,7 @@ import pyarrow as pa
 from changeling.envelope.cells import Cell, Cells, Condition, Members, as_bytes
 from changeling.envelope.change_columns import ChangeColumns, RecordColumns
 from changeling.envelope.scalar_cells import SCALARS
-from changeling.model import layout, times
+from changeling.model import arrow_layouts, times
 from changeling.model.change import Record
 
 
@@ -98,10 +98,12 @@ def _columns(changes: ChangeColumns, made: RecordCells) -> RecordColumns:
 def _headers(changes: ChangeColumns, headers: Sequence[tuple[str, Cell]]) -> pa.Array:
     """The headers of each record: the same names, in this order."""
     if not headers:
-        return pa.nulls(changes.count, layout.HEADERS)
+        return pa.nulls(changes.count, arrow_layouts.HEADERS)
     values = pa.concat_arrays([changes.array(value, pa.binary()) for _, value in headers])
     names = np.repeat(np.array([name for name, _ in headers]), changes.count)
     order = pa.array(np.arange(len(values)).reshape(len(headers), changes.count).T.ravel())
-    every = pa.StructArray.from_arrays([pa.array(names, pa.string()), values], fields=list(layout.HEADERS.value_type))
+    every = pa.StructArray.from_arrays(
+        [pa.array(names, pa.string()), values], fields=list(arrow_layouts.HEADERS.value_type)
+    )
     bounds = pa.array(np.arange(0, len(values) + 1, len(headers)), pa.int32())
-    return pa.ListArray.from_arrays(bounds, every.take(order)).cast(layout.HEADERS)
+    return pa.ListArray.from_arrays(bounds, every.take(order)).cast(arrow_layouts.HEADERS)

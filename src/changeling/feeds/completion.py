@@ -1,7 +1,7 @@
 """Completes changes: each gets the whole row before and after it, from the rows as they were published and the changes in order.
 
-What comes late is not published as it came: the rows that it touches are compared with what was published, and each one that
-differs is published once more, before the new changes; what these carry on of it, under another key even, after them.
+Late changes are not published themselves. The rows that they touch are compared with what was published: a row that differs is
+republished before the new changes, and once more after them where a new change copied from it, even under another key.
 """
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
@@ -22,7 +22,7 @@ class Event(NamedTuple):
     effect: Effect | None
     op: Operation
     values: Row
-    origin: str | None = None
+    moved_from: str | None = None
     is_partly_read: bool = False
     """Values of it do not fit their columns: what the row has there, the replica knows."""
 
@@ -36,7 +36,7 @@ class Event(NamedTuple):
         """The keys of the rows that it touches, as far as it names them."""
         if self.op is Operation.TRUNCATE:
             return []
-        return [self.key] if self.origin is None else [self.key, self.origin]
+        return [self.key] if self.moved_from is None else [self.key, self.moved_from]
 
 
 class Completed(NamedTuple):
@@ -82,7 +82,7 @@ class Completion:
         return self.rows[key] if key in self.rows else self.published.get(key)
 
     def correct(self, key: str, now: Row | None, *, is_last: bool = False) -> Iterator[Completed]:
-        """Publishes a row once more, if it is not what was published."""
+        """Republishes a row, if it is not what was published."""
         before = self.row(key)
         if before == now:
             return
@@ -139,16 +139,16 @@ class Completion:
     def _write(self, event: Event) -> Iterator[Completed | Incomplete]:
         below = self.row(event.key)
         before = below
-        moved = event.origin is not None and event.origin != event.key and event.effect is not Effect.DELETE
-        if moved and event.origin is not None:
-            below = self.row(event.origin)
+        moved = event.moved_from is not None and event.moved_from != event.key and event.effect is not Effect.DELETE
+        if moved and event.moved_from is not None:
+            below = self.row(event.moved_from)
         after = None if event.effect is Effect.DELETE else self._after(event, below)
         if isinstance(after, Incomplete):
             yield after
             return
-        if moved and event.origin is not None and below is not None:
-            self.rows[event.origin] = None
-            yield Completed(event.origin, Operation.DELETE, below, None, event.place)
+        if moved and event.moved_from is not None and below is not None:
+            self.rows[event.moved_from] = None
+            yield Completed(event.moved_from, Operation.DELETE, below, None, event.place)
         self.rows[event.key] = after
         if after is None:
             if before is not None:
@@ -185,7 +185,7 @@ def _without_nulls(values: Mapping[str, bytes]) -> Row:
 
 @dataclass(frozen=True)
 class Completions:
-    """What is to be published of the changes of a table between two points."""
+    """The changes of a table between two points that are to be published."""
 
     changes: list[Completed]
     """In order, corrections first."""
@@ -269,7 +269,7 @@ def carried_keys(late: Iterable[Event], behind: Iterable[Event]) -> set[str]:
     found = _keys_of(late)
     own = set(found)
     for event in behind:
-        if event.origin in found:
+        if event.moved_from in found:
             found.add(event.key)
     return found - own
 

@@ -8,9 +8,9 @@ import pyarrow as pa
 
 from changeling.iceberg.reader import Tables
 from changeling.iceberg.small_table import SmallTable
-from changeling.iceberg.table import Table
+from changeling.iceberg.table_definition import TableDefinition
 
-CONSUMERS = Table(
+CONSUMERS = TableDefinition(
     "consumers",
     pa.schema(
         [

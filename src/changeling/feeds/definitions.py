@@ -9,10 +9,10 @@ from changeling.feeds.draft import COLUMNS, Draft, DroppedTable
 from changeling.feeds.feed import Feed
 from changeling.iceberg.reader import Tables
 from changeling.iceberg.small_table import SmallTable
-from changeling.iceberg.table import Table
+from changeling.iceberg.table_definition import TableDefinition
 from changeling.model.table import TableName
 
-FEEDS = Table("feeds", COLUMNS)
+FEEDS = TableDefinition("feeds", COLUMNS)
 Result = TypeVar("Result")
 
 

@@ -52,7 +52,7 @@ class Draft:
 
     @property
     def rows(self) -> list[dict[str, Any]]:
-        """What was changed, as rows of the table."""
+        """The changed definitions, as rows of the table."""
         return list(self._rows)
 
     def feeds(self) -> list[Feed]:

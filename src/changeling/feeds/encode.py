@@ -1,4 +1,4 @@
-"""Completed changes into the records of a feed: what its mode shows, in its dialect, with the numbers that continue from before."""
+"""Encodes completed changes as the records of a feed: what its mode shows, in its dialect, with numbers that continue from before."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -22,10 +22,11 @@ from changeling.formats.encoding import Encoded, Encoder, Numbering
 from changeling.formats.format import Counts
 from changeling.formats.options import build
 from changeling.formats.transaction_progress import TransactionProgress
-from changeling.model import json_text, layout, position
+from changeling.model import arrow_layouts, json_text, position
 from changeling.model.change import Change, Transaction
 from changeling.model.operation import Image, Operation
 from changeling.model.table import Column, TableName, TableSchema
+from changeling.model.times import NANOS_PER_MILLI
 from changeling.replicas.shape import Columns, ReplicaColumn, Shape
 
 YDB = ("ydb-json", "ydb-debezium", "ydb-dynamodb")
@@ -33,11 +34,10 @@ LEFT_OUT = frozenset({"position", "order", "commit_time", "transaction", "table"
 """What a format may have no place for in its envelope: the record shows the row all the same."""
 SLICE = 20_000
 """Changes that are encoded at once: what is made of them on the way takes several times the memory of their records."""
-_NANOS_PER_MS = 1_000_000
 _ARCION = {"UPDATES": ("KEY", "UPDATED"), "NEW_AND_OLD_IMAGES": ("ALL", "ALL")}
 
 
-class Outgoing(NamedTuple):
+class ToPublish(NamedTuple):
     """A change to be published, and where it stands in its source."""
 
     change: Completed
@@ -71,10 +71,10 @@ class FeedEncoder:
         self._text = _spelled(self._schema, shape, self._spellings).to_json()
         self._encoders: dict[int, Encoder] = {}
 
-    def encode(self, changes: Sequence[Outgoing], source: str, counts: Counts, before: int) -> Published:
+    def encode(self, changes: Sequence[ToPublish], source: str, counts: Counts, before: int) -> Published:
         """The records of some changes; `before` and `counts` say how many the feed has published already."""
         parts, numbered = self._partitions(changes), _numbered(changes)
-        found, rejects = [RECORDS.empty_table()], [layout.REJECTS.empty_table()]
+        found, rejects = [RECORDS.empty_table()], [arrow_layouts.REJECTS.empty_table()]
         for start in range(0, len(changes), SLICE):
             part = list(islice(numbered, SLICE))
             numbering = Numbering(before + start, counts, progress=[TransactionProgress()] * len(part))
@@ -86,11 +86,11 @@ class FeedEncoder:
                     values = self._with_users(values, [changes[place].user for place in own])
                 columns = [pa.array(parts[own], pa.int32()), encoded.records.column("key"), values]
                 found.append(pa.table([*columns, encoded.records.column("headers")], schema=RECORDS))
-                rejects.append(pa.Table.from_batches([encoded.rejects], layout.REJECTS))
+                rejects.append(pa.Table.from_batches([encoded.rejects], arrow_layouts.REJECTS))
             counts = numbering.counts_after(batch)
         return Published(pa.concat_tables(found), pa.concat_tables(rejects), counts, before + len(changes))
 
-    def _partitions(self, changes: Sequence[Outgoing]) -> np.ndarray:
+    def _partitions(self, changes: Sequence[ToPublish]) -> np.ndarray:
         """The partition of each change."""
         if self._feed.partitions == 1:
             return np.zeros(len(changes), np.int64)
@@ -112,7 +112,7 @@ class FeedEncoder:
             op=Operation.BARRIER,
             table=self._table,
             position=position.encode(*stamp),
-            commit_time=stamp.step * _NANOS_PER_MS,
+            commit_time=stamp.step * NANOS_PER_MILLI,
         )
         return self._control(change, source)
 
@@ -123,15 +123,15 @@ class FeedEncoder:
             op=Operation.DDL,
             table=self._table,
             position=position.encode(*stamp),
-            commit_time=stamp.step * _NANOS_PER_MS,
+            commit_time=stamp.step * NANOS_PER_MILLI,
             transaction=Transaction(str(stamp.number)),
             schema=schema.to_json(),
         )
         return self._control(change, source)
 
     def _control(self, change: Change, source: str) -> bytes:
-        batch = layout.changes_batch([change], pa.nulls(1, layout.ORIGIN), source, "canonical")
-        (record,) = layout.records(self._encoder(0)(batch).records)
+        batch = arrow_layouts.changes_batch([change], pa.nulls(1, arrow_layouts.ORIGIN), source, "canonical")
+        (record,) = arrow_layouts.records(self._encoder(0)(batch).records)
         assert record.value is not None
         return record.value
 
@@ -153,7 +153,7 @@ class FeedEncoder:
             self._encoders[partition] = Encoder(self._form, options)
         return self._encoders[partition]
 
-    def _batch(self, changes: Sequence[Outgoing], before: int, source: str) -> pa.RecordBatch:
+    def _batch(self, changes: Sequence[ToPublish], before: int, source: str) -> pa.RecordBatch:
         """Changes as the encoder reads them; `before` says how many the feed has published already."""
         cells = ColumnCells(len(changes))
         shown = [self._shown(one.change) for one in changes]
@@ -161,9 +161,9 @@ class FeedEncoder:
         places = [self._place(one, before + number) for number, one in enumerate(changes, 1)]
         transactions = [one.transaction for one in places]
         given = {
-            **dict.fromkeys(layout.CHANGES.names),
+            **dict.fromkeys(arrow_layouts.CHANGES.names),
             "source": source,
-            "table": layout.tables_array([self._table]).take(cells.array(0)),
+            "table": arrow_layouts.tables_array([self._table]).take(cells.array(0)),
             "op": [one.op for one in shown],
             "key": self._keys([one.change for one in changes]),
             "before": self._images(before_sides),
@@ -176,21 +176,21 @@ class FeedEncoder:
             "transaction": cells.transaction(
                 *([one and getattr(one, name) for one in transactions] for name in Transaction.__struct_fields__)
             ),
-            "origin": pa.nulls(len(changes), layout.ORIGIN),
+            "origin": pa.nulls(len(changes), arrow_layouts.ORIGIN),
             "schema": self._text,
             "arrived": False,
         }
-        columns = [cells.array(given[field.name], field.type) for field in layout.CHANGES]
-        return pa.record_batch(columns, schema=layout.CHANGES)
+        columns = [cells.array(given[field.name], field.type) for field in arrow_layouts.CHANGES]
+        return pa.record_batch(columns, schema=arrow_layouts.CHANGES)
 
-    def _place(self, one: Outgoing, number: int) -> "_Place":
+    def _place(self, one: ToPublish, number: int) -> "_Place":
         """The position, the time and the transaction that records of the dialect have."""
         stamp, serial, order = one.stamped
-        millis = (stamp.step if one.commit_time is None else one.commit_time // _NANOS_PER_MS) * _NANOS_PER_MS
+        millis = (stamp.step if one.commit_time is None else one.commit_time // NANOS_PER_MILLI) * NANOS_PER_MILLI
         own = Transaction(str(stamp.number))
         match self._feed.format:
             case "ydb-json":
-                return _Place(position.encode(*stamp), stamp.step * _NANOS_PER_MS, own)
+                return _Place(position.encode(*stamp), stamp.step * NANOS_PER_MILLI, own)
             case "ydb-debezium":
                 return _Place(position.encode(*stamp), max(millis, 0), own)
             case "ydb-dynamodb":
@@ -284,7 +284,7 @@ class _Place(NamedTuple):
     transaction: Transaction | None = None
 
 
-def _numbered(changes: Sequence[Outgoing]) -> Iterator[Outgoing]:
+def _numbered(changes: Sequence[ToPublish]) -> Iterator[ToPublish]:
     """With orders that differ inside of a transaction: a change of the source may be several records, as a truncate is."""
     last: dict[Stamp, int] = {}
     for one in changes:
@@ -314,7 +314,7 @@ def write_options(feed: Feed, partition: int = 0) -> dict[str, object]:
 
 def schema_of(table: TableName, columns: Columns, shape: Shape, version: int | None) -> TableSchema:
     """The schema of a replica's shape, with the source's own names of types where its schema gives them."""
-    known = {place.id: place.declared for place in columns.places.get(version or -1, {}).values()}
+    known = {place.id: place.declared for place in columns.column_targets.get(version or -1, {}).values()}
     made = []
     for column in shape.columns:
         declared = known.get(column.id)

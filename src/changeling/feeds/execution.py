@@ -30,7 +30,7 @@ from changeling.replicas.table_lookup import WantedTable
 
 
 class Done(msgspec.Struct, frozen=True, kw_only=True):
-    """What one action did."""
+    """The result of one action."""
 
     action: str
     """`add`, `set`, `disable`, `drop`, or `drop table`."""

@@ -31,7 +31,7 @@ class Feed(msgspec.Struct, frozen=True, kw_only=True):
     user_sids: bool = False
     initial_scan: bool = False
     retention: int | None = DAY
-    """Seconds that records stay after they were published; None where they stay for ever."""
+    """Seconds that records stay after they were published; None where they stay forever."""
     partitions: int = 1
     aws_region: str | None = None
     options: dict[str, Setting] = {}

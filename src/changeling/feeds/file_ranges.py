@@ -58,8 +58,8 @@ class _Run(NamedTuple):
 class Gathering:
     """The records of a partition that wait for their file. They are measured, and not kept."""
 
-    def __init__(self, partition: int, first: int, most_bytes: int) -> None:
-        self._partition, self._most = partition, most_bytes
+    def __init__(self, partition: int, first: int, max_bytes: int) -> None:
+        self._partition, self._most = partition, max_bytes
         self._first = self.until = first
         self._columns, self._records, self._bytes = _Columns(), 0, 0
         self._since: datetime | None = None

@@ -14,7 +14,7 @@ from changeling.model.errors import ChangelingError, UsageError
 FOLDER = "_changeling"
 VERSION = 1
 _NAME = "ledger.json"
-_MOST_BYTES = 16 * 1024 * 1024
+_MAX_BYTES = 16 * 1024 * 1024
 
 
 class Ledger(msgspec.Struct, frozen=True, kw_only=True):
@@ -54,7 +54,7 @@ class LedgerFile:
             self._check_empty(feed)
             return None
         with open_input(found) as source:
-            text = source.read(_MOST_BYTES)
+            text = source.read(_MAX_BYTES)
         try:
             ledger = msgspec.json.decode(text, type=Ledger)
         except msgspec.DecodeError as error:

@@ -20,7 +20,7 @@ from changeling.files.output import Output, remove_unfinished
 from changeling.files.paths import NoFileFound, expand
 from changeling.files.writing import write
 from changeling.iceberg.failpoints import reach
-from changeling.model import layout
+from changeling.model import arrow_layouts
 from changeling.model.errors import ChangelingError, UsageError
 
 FILE_BYTES = 32 * 1024 * 1024
@@ -28,13 +28,13 @@ FILE_BYTES = 32 * 1024 * 1024
 FILE_SECONDS = 60.0
 """The longest that a record waits for others by default."""
 _PART_BYTES = 32 * 1024 * 1024
-_FIRST_ROWS, _MOST_ROWS = 10_000, 200_000
+_FIRST_ROWS, _MAX_ROWS = 10_000, 200_000
 """How many records are read at once: each time a row group is decoded, so few are slow; the sizes of the last ones tell."""
 
 
 @dataclass(frozen=True)
 class Copied:
-    """What a step copied."""
+    """The result of a step."""
 
     files: int
     records: int
@@ -47,21 +47,21 @@ class FilesTopicWriter:
     """
 
     def __init__(
-        self, feed: Feed, topic: Topic, place: str, *, most_bytes: int = FILE_BYTES, most_seconds: float = FILE_SECONDS
+        self, feed: Feed, topic: Topic, place: str, *, max_bytes: int = FILE_BYTES, max_seconds: float = FILE_SECONDS
     ) -> None:
         if "*" in place or "?" in place:
             raise UsageError(f"{place}: is a pattern; name one folder for the feed {feed.name!r}")
         if place.startswith(s3.SCHEME):
             s3.bucket_and_key(place)
         self._feed, self._topic, self._place = feed, topic, place.rstrip("/")
-        self._most_bytes, self._most_seconds = most_bytes, most_seconds
+        self._max_bytes, self._max_seconds = max_bytes, max_seconds
         self._file = LedgerFile(self._place)
         self._ledger: Ledger | None = None
         self._gatherings: list[Gathering] = []
         self._part = _FIRST_ROWS
 
-    def step(self, *, end: bool, now: datetime | None = None) -> Copied | None:
-        """Writes the files that are due, at the `end` of a run all that there is; None where nothing was written.
+    def step(self, *, drain: bool, now: datetime | None = None) -> Copied | None:
+        """Writes the files that are due, with `drain` all that there is; None where nothing was written.
 
         A file is due when it is full, when the next row has other columns, and when its first record was published long ago.
         """
@@ -69,7 +69,7 @@ class FilesTopicWriter:
         if state is None:
             return None
         try:
-            return self._step(state, end, now or datetime.now(UTC))
+            return self._step(state, drain, now or datetime.now(UTC))
         except BaseException:
             # What is in memory may be ahead of the ledger.
             self._ledger, self._gatherings = None, []
@@ -80,12 +80,12 @@ class FilesTopicWriter:
         ledger = self._file.read(self._feed)
         return [0] * self._feed.partitions if ledger is None else ledger.next
 
-    def _step(self, state: FeedState, end: bool, now: datetime) -> Copied | None:
+    def _step(self, state: FeedState, drain: bool, now: datetime) -> Copied | None:
         written: list[FileRange] = []
         if self._ledger is None:
             written += self._resume()
         for partition, until in enumerate(state.offsets):
-            for file in self._complete(self._gatherings[partition], partition, until, end, now):
+            for file in self._complete(self._gatherings[partition], partition, until, drain, now):
                 if file.records:
                     self._store(msgspec.structs.replace(self._known, planned=file))
                     reach("files.planned")
@@ -120,16 +120,16 @@ class FilesTopicWriter:
                 written.append(ledger.planned)
             self._store(ledger.after(ledger.planned))
         self._gatherings = [
-            Gathering(partition, first, self._most_bytes) for partition, first in enumerate(self._known.next)
+            Gathering(partition, first, self._max_bytes) for partition, first in enumerate(self._known.next)
         ]
         return written
 
     def _complete(
-        self, gathering: Gathering, partition: int, until: int, end: bool, now: datetime
+        self, gathering: Gathering, partition: int, until: int, drain: bool, now: datetime
     ) -> Iterator[FileRange]:
         for part in self._parts(partition, gathering.until, until):
             yield from gathering.add(part)
-        if not gathering.is_empty and (end or gathering.is_due(now, self._most_seconds)):
+        if not gathering.is_empty and (drain or gathering.is_due(now, self._max_seconds)):
             yield gathering.close()
 
     def _path(self, file: FileRange) -> str:
@@ -152,9 +152,9 @@ class FilesTopicWriter:
             shown = part.filter(part.column("value").is_valid())
             columns = [
                 shown.column(field.name) if field.name in ("value", "headers") else pa.nulls(shown.num_rows, field.type)
-                for field in layout.RECORDS
+                for field in arrow_layouts.RECORDS
             ]
-            yield from pa.table(columns, schema=layout.RECORDS).combine_chunks().to_batches()
+            yield from pa.table(columns, schema=arrow_layouts.RECORDS).combine_chunks().to_batches()
 
     def _parts(self, partition: int, first: int, until: int) -> Iterator[pa.Table]:
         """The records of a range, none of which may be missing, in parts that fit into memory."""
@@ -170,4 +170,4 @@ class FilesTopicWriter:
                 )
             yield part
             start = stop
-            self._part = min(max(part.num_rows * _PART_BYTES // part.nbytes, 1), _MOST_ROWS)
+            self._part = min(max(part.num_rows * _PART_BYTES // part.nbytes, 1), _MAX_ROWS)

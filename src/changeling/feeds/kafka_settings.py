@@ -90,7 +90,7 @@ def librdkafka_settings(settings: Mapping[str, Setting], where: str) -> dict[str
 
 
 def connection_settings(settings: Mapping[str, Setting], where: str) -> dict[str, str]:
-    """Those of the settings that a connection needs, under librdkafka's names; raises `UsageError` where it has no counterpart."""
+    """The settings that a connection needs, under librdkafka's names; raises `UsageError` where it has no counterpart."""
     needed = {name: value for name, value in settings.items() if name.startswith(_CONNECTING)}
     return librdkafka_settings(needed, where)
 

@@ -10,7 +10,7 @@ from changeling.feeds.draft import DroppedTable
 from changeling.feeds.feed import Feed
 from changeling.feeds.options import check_table
 from changeling.iceberg.reader import Tables
-from changeling.log import layout
+from changeling.log import log_tables
 from changeling.model.errors import UsageError
 from changeling.model.table import TableName
 from changeling.replicas.replica_reader import Replica, replicas
@@ -65,7 +65,7 @@ class KnownTables:
 
     @functools.cached_property
     def _names(self) -> list[tuple[str, TableName]]:
-        registered = self._tables.rows(layout.SCHEMAS, columns=("source", "table")).to_pylist()
+        registered = self._tables.rows(log_tables.SCHEMAS, columns=("source", "table")).to_pylist()
         names = {(row["source"], TableName(**row["table"])) for row in registered} - self._replicas.keys()
         # A rule may name a table by less than its whole name: its schema is registered under that.
         ruled = {
@@ -81,5 +81,5 @@ class KnownTables:
         """A replica may be one point ahead of the table of points, so the last one is at most that far behind."""
         near = max((one.state.point for one in self._replicas.values()), default=0) - 1
         newest = GreaterThanOrEqual("point", near)  # type: ignore[call-arg, arg-type]
-        points = self._tables.rows(layout.POINTS, newest, ("point",)).column("point").to_pylist()
+        points = self._tables.rows(log_tables.POINTS, newest, ("point",)).column("point").to_pylist()
         return max(points, default=0)

@@ -20,9 +20,8 @@ YDB_NAMES = {
 }
 """What YDB calls the formats of its changefeeds."""
 _MONTH = 30 * DAY
-_MOST_SECONDS = 36_525 * DAY
-_NANOS_PER_MILLI = 1_000_000
-_MOST_DIGITS = 19
+_MAX_SECONDS = 36_525 * DAY
+_MAX_DIGITS = 19
 _LONGEST_DURATION = 40
 
 
@@ -65,7 +64,7 @@ def _flag(value: Value) -> bool:
 
 
 def _count(value: Value) -> int:
-    if isinstance(value, str) and value.isdecimal() and len(value) <= _MOST_DIGITS:
+    if isinstance(value, str) and value.isdecimal() and len(value) <= _MAX_DIGITS:
         value = int(value)
     if not isinstance(value, int) or isinstance(value, bool) or value < 1:
         raise ValueError(f"must be a whole number, 1 or more, not {_shown(value)}")
@@ -78,7 +77,7 @@ def _seconds(value: Value) -> int:
     if not isinstance(text, str) or len(text) > _LONGEST_DURATION:
         raise ValueError(f"must be a duration such as 'PT1H', not {_shown(value)}")
     if is_span(text):
-        nanos = Fraction(span_millis(text) * _NANOS_PER_MILLI)
+        nanos = Fraction(span_millis(text) * times.NANOS_PER_MILLI)
     else:
         months, nanos = months_and_nanos(text)
         if months:
@@ -88,7 +87,7 @@ def _seconds(value: Value) -> int:
         raise ValueError(f"{text!r} must be longer than nothing")
     if seconds.denominator != 1:
         raise ValueError(f"{text!r} must be whole seconds")
-    if seconds > _MOST_SECONDS:
+    if seconds > _MAX_SECONDS:
         raise ValueError(f"{text!r} is longer than 100 years")
     return int(seconds)
 

@@ -16,7 +16,7 @@ from changeling.model.table import TableName
 from changeling.model.types import INTEGER_RANGES
 from changeling.replicas.shape import Shape
 
-MOST_PARTITIONS = 10_000
+MAX_PARTITIONS = 10_000
 _YDB = frozenset(YDB_NAMES.values())
 _NAME = re.compile(r"[A-Za-z][A-Za-z0-9_]{0,62}")
 _ALTERABLE = ("RETENTION_PERIOD", "BARRIERS_INTERVAL", "AWS_REGION")
@@ -174,9 +174,9 @@ def _partitions(found: Mapping[str, Any], declared: int | None) -> int:
             f"TOPIC_MIN_ACTIVE_PARTITIONS is {least}, but the topic has {declared} partitions: give one of them",
             "TOPIC_MIN_ACTIVE_PARTITIONS",
         )
-    if least > MOST_PARTITIONS:
+    if least > MAX_PARTITIONS:
         raise OptionError(
-            f"{least:,} partitions are too many: at most {MOST_PARTITIONS:,}", "TOPIC_MIN_ACTIVE_PARTITIONS"
+            f"{least:,} partitions are too many: at most {MAX_PARTITIONS:,}", "TOPIC_MIN_ACTIVE_PARTITIONS"
         )
     most = found.get("TOPIC_MAX_ACTIVE_PARTITIONS", least)
     if most < least:

@@ -17,17 +17,17 @@ from pyiceberg.expressions import And, BooleanExpression, GreaterThan, GreaterTh
 
 from changeling.iceberg.conditions import equals
 from changeling.iceberg.reader import Tables
-from changeling.log.layout import CHANGES
+from changeling.log.batch_stats import TABLE_OPERATIONS
+from changeling.log.log_tables import CHANGES
 from changeling.model import position as positions
+from changeling.model.times import NANOS_PER_MILLI
 from changeling.replicas.change_order import ARRIVAL, arrivals
 from changeling.replicas.points import Point, SourcePoint
 from changeling.replicas.row_events import READ_COLUMNS
 
 _OWN_PAIRS = ("ydb-json", "ydb-debezium")
 _OWN_NUMBERS = "xtdb"
-_NANOS_PER_MS = 1_000_000
 _COLUMNS = (*READ_COLUMNS, "transaction", "origin", "meta", "arrived", "batch")
-ROW_OPERATIONS = ("read", "insert", "update", "upsert", "replace", "delete", "truncate")
 
 
 class Stamp(NamedTuple):
@@ -137,7 +137,7 @@ def begun_at(point: Point, source: str) -> Reached:
     """What a point has reached before which nothing was counted."""
     known = point.of(source)
     made = int(point.made_at.timestamp() * 1000)
-    step = made if known.commit_time is None else max(known.commit_time // _NANOS_PER_MS, 0)
+    step = made if known.commit_time is None else max(known.commit_time // NANOS_PER_MILLI, 0)
     parts = positions.decode(known.position) if known.position is not None else ()
     # The position of a source with such pairs is one: its first part is the time.
     return Reached(Stamp(step, parts[1] if len(parts) == 2 and parts[0] == step else 0), 0)
@@ -167,7 +167,7 @@ def _is_in(rows: pa.Table, point: SourcePoint) -> pa.Array:
 
 
 def _stamped(source: str, rows: pa.Table, late: np.ndarray, after: Point, start: Reached) -> PointChanges:
-    is_row = np.asarray(pc.is_in(rows.column("op"), pa.array(ROW_OPERATIONS)))
+    is_row = np.asarray(pc.is_in(rows.column("op"), pa.array(TABLE_OPERATIONS)))
     ids = pc.struct_field(rows.column("transaction"), "id").to_pylist()
     columns = zip(
         *(rows.column(name).to_pylist() for name in ("commit_time", "encoding", "arrived", "position")), strict=True
@@ -190,7 +190,7 @@ def _stamped(source: str, rows: pa.Table, late: np.ndarray, after: Point, start:
         if own is not None and own.step is not None:
             stamp = Stamp(own.step, own.number)
         elif stamp is None:
-            millis = made if time is None else time // _NANOS_PER_MS
+            millis = made if time is None else time // NANOS_PER_MILLI
             stamp = Stamp(max(last.step, millis, 0), last.number + 1 if own is None else own.number)
             if stamp <= last:
                 # A correction has the number already.

@@ -14,7 +14,7 @@ import msgspec
 import pyarrow as pa
 
 from changeling.feeds.completion import Completed, Event, Incomplete, carried_keys, complete
-from changeling.feeds.encode import FeedEncoder, Outgoing
+from changeling.feeds.encode import FeedEncoder, ToPublish
 from changeling.feeds.feed import Feed
 from changeling.feeds.initial_scan import ScannedRows
 from changeling.feeds.point_changes import NOWHERE, PointChanges, Stamp, Stamped, read_behind, read_point
@@ -36,7 +36,7 @@ from changeling.formats.decoding import gc_paused
 from changeling.iceberg.conditions import all_of, equals
 from changeling.iceberg.failpoints import reach
 from changeling.iceberg.parquet_files import Writer
-from changeling.log import layout
+from changeling.log import log_tables
 from changeling.model.errors import ChangelingError
 from changeling.model.operation import Operation
 from changeling.replicas.points import Point, Points
@@ -49,7 +49,7 @@ _IDLE_POINTS = 100
 
 @dataclass(frozen=True)
 class FeedReport:
-    """What one commit published."""
+    """The result of one commit."""
 
     feed: str
     point: int
@@ -90,9 +90,9 @@ class FeedPublisher:
         scan = ScanState() if self.feed.initial_scan else None
         return FeedState(id=self.feed.id, point=self._start, offsets=[0] * self.feed.partitions, scan=scan)
 
-    def step(self, points: Points, *, end: bool = False) -> Iterator[FeedReport]:
-        """Publishes every point that is new, and a part of the initial scan before each. `end`: all of the scan, then a barrier."""
-        if not (end or self.is_scanning) and self.state.point == points.last.number:
+    def step(self, points: Points, *, drain: bool = False) -> Iterator[FeedReport]:
+        """Publishes every point that is new, and a part of the initial scan before each. `drain`: all of the scan, then a barrier."""
+        if not (drain or self.is_scanning) and self.state.point == points.last.number:
             return
         first = min(self._start, self.state.point) if self.is_scanning else self.state.point
         self._points = {0: Point(), **{point.number: point for point in points.after(first - 1)}}
@@ -108,9 +108,9 @@ class FeedPublisher:
             after = self._next(points, before)
             if after is not None and (report := self._publish(before, after)) is not None:
                 yield report
-            if after is None and (scanned is None or not end):
+            if after is None and (scanned is None or not drain):
                 break
-        if end and (report := self._last_barrier()) is not None:
+        if drain and (report := self._last_barrier()) is not None:
             yield report
 
     @property
@@ -211,19 +211,19 @@ class FeedPublisher:
 
     # Barriers.
 
-    def _due_barrier(self, stamp: Stamp, *, end: bool = False) -> Stamp | None:
+    def _due_barrier(self, stamp: Stamp, *, drain: bool = False) -> Stamp | None:
         """The barrier that follows a transaction, if one is due."""
         state, interval = self.state, self.feed.barriers_interval
         if interval is None or self.is_scanning:
             return None
         if state.barrier is None:
             return stamp
-        is_due = end or time() - state.barrier_at >= interval
+        is_due = drain or time() - state.barrier_at >= interval
         return stamp if is_due and tuple(stamp) > state.barrier else None
 
     def _last_barrier(self) -> FeedReport | None:
         point = self._points[self.state.point]
-        stamp = self._due_barrier(self._shared.reached(self._source, point).stamp, end=True)
+        stamp = self._due_barrier(self._shared.reached(self._source, point).stamp, drain=True)
         if stamp is None or self._replica() is None:
             return None
         return self._commit(self.state, RECORDS.empty_table(), stamp, FeedReport(self.feed.name, point.number, 0))
@@ -245,7 +245,7 @@ class FeedPublisher:
         if replica is not None and snapshot is not None:
             reached, moment = self._shared.reached(self._source, start), start.of(self._source).commit_time
             outgoing = [
-                Outgoing(Completed(key, Operation.READ, None, row, None), Stamped(*reached, order), moment)
+                ToPublish(Completed(key, Operation.READ, None, row, None), Stamped(*reached, order), moment)
                 for order, (key, row) in enumerate(rows.items())
             ]
             columns = self._shared.inference.columns(self._source, self.feed.table, None)
@@ -292,7 +292,7 @@ class FeedPublisher:
             touched |= self._carried(before, own, events, columns, shape)
         return touched
 
-    def _source_values(self, keys: frozenset[str] | None, published: Mapping[str, Row]) -> Iterator[Outgoing]:
+    def _source_values(self, keys: frozenset[str] | None, published: Mapping[str, Row]) -> Iterator[ToPublish]:
         """The rows of the initial scan that are met before it reached them (all with None): each is published before its changes."""
         if self.state.scan is None or self.state.scan.is_done or self.feed.is_snapshot:
             return
@@ -300,7 +300,7 @@ class FeedPublisher:
         reached, moment = self._shared.reached(self._source, start), start.of(self._source).commit_time
         for key in sorted(published if keys is None else keys):
             if scan.touch(key, self.state.scan) and key in published:
-                yield Outgoing(
+                yield ToPublish(
                     Completed(key, Operation.INSERT, None, published[key], None), Stamped(*reached, 0), moment
                 )
 
@@ -318,10 +318,10 @@ class FeedPublisher:
             for number, row in enumerate(given)
         ]
         own = all_of([equals("source", name), equals("batch", point)])
-        known = set(self._shared.tables.rows(layout.REJECTS, own, ("id",)).column("id").to_pylist())
+        known = set(self._shared.tables.rows(log_tables.REJECTS, own, ("id",)).column("id").to_pylist())
         fresh = [row for row in rows if row["id"] not in known]
         if fresh:
-            self._shared.lake.append_rows(layout.REJECTS, fresh, moment)
+            self._shared.lake.append_rows(log_tables.REJECTS, fresh, moment)
         return len(rows)
 
     def _commit(self, state: FeedState, records: pa.Table, barrier: Stamp | None, report: FeedReport) -> FeedReport:

@@ -29,12 +29,12 @@ def check_key(feed: Feed, before: Shape, now: Shape) -> None:
         )
 
 
-def is_rebuilt(columns: Columns, published: ReplicaState, now: ReplicaState, held: str) -> bool:
+def is_rebuilt(columns: Columns, published: ReplicaState, now: ReplicaState, published_to: str) -> bool:
     """Whether rows may differ that no change touches: a schema that came late shows that a column is another one.
 
-    `held` is the position up to which changes are published.
+    `published_to` is the position up to which changes are published.
     """
-    return not columns.fits(published.shape, published.version, now.shape, held)
+    return not columns.fits(published.shape, published.version, now.shape, published_to)
 
 
 class PublishedRows:

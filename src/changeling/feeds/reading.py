@@ -1,4 +1,4 @@
-"""Reads the records of a feed from its topic, without Spark: from any place, to the end or for ever, reporting missing records."""
+"""Reads the records of a feed from its topic, without Spark: from any place, to the end or forever, reporting missing records."""
 
 import base64
 import functools
@@ -230,7 +230,7 @@ def parse_start(text: str) -> Start:
 def json_line(feed: Feed, record: FeedRecord) -> bytes:
     """A record as one line of JSON; key and value are embedded with every digit where they are JSON, else they are texts.
 
-    `headers` is a list of `[name, value]`, since names may repeat: a value that is no text is `{"base64": …}`.
+    `headers` is a list of `[name, value]`, since names may repeat: a value that is not text is `{"base64": …}`.
     """
     is_csv = feed.format == "arcion-csv" or feed.options.get("layout") == "csv"
     embed = _text if is_csv else _embedded

@@ -8,10 +8,10 @@ from changeling.model import json_text
 from changeling.model.change import Change
 from changeling.model.operation import Operation
 from changeling.model.table import Column, schema_from_json
-from changeling.replicas.fold import Cell, Fold, Row, RowEvent
+from changeling.replicas.fold import Cell, Fold, FoldedRow, RowEvent
 from changeling.replicas.json_output import json_column
 from changeling.replicas.row_effect import effect
-from changeling.replicas.shape import Columns, Place, ReplicaColumn, Shape
+from changeling.replicas.shape import Columns, ColumnTarget, ReplicaColumn, Shape
 from changeling.replicas.typed_rows import TypedRows
 
 Texts = tuple[bytes, ...]
@@ -39,15 +39,15 @@ class RebuiltTable:
             values = {**json_text.members(change.key or b"{}"), **json_text.members(change.after or b"{}")}
             self._fold.apply(RowEvent(key, "", found, self._cells(values, change.schema, shape)))
 
-    def row(self, key: str) -> Row | None:
-        """What is known of a row; None where it does not exist, or was never seen."""
+    def row(self, key: str) -> FoldedRow | None:
+        """The known state of a row; None where it does not exist, or was never seen."""
         return self._fold.row(key)
 
     def has_seen(self, key: str) -> bool:
         """Whether a record had that key."""
         return key in self._fold.rows
 
-    def contradicted(self, row: Row, change: Change, shape: Shape) -> str | None:
+    def contradicted(self, row: FoldedRow, change: Change, shape: Shape) -> str | None:
         """The first column in which the old image of a change is not what the row was; None where there is none."""
         for number, cell in self._cells(json_text.members(change.before or b"{}"), change.schema, shape).items():
             was = row.cells.get(number)
@@ -64,7 +64,7 @@ class RebuiltTable:
 
     def _cells(self, values: dict[str, bytes], schema: str | None, shape: Shape) -> dict[str, Cell]:
         number = self._number(schema, shape)
-        places = self._columns.places[number]
+        places = self._columns.column_targets[number]
         return {
             places[name].id: Cell(value, self._encoding, number) for name, value in values.items() if name in places
         }
@@ -72,12 +72,12 @@ class RebuiltTable:
     def _number(self, schema: str | None, shape: Shape) -> int:
         """The number of a record's schema and the shape that it belongs to, by which its columns are found again."""
         number = self._numbers.setdefault((schema, shape), len(self._numbers))
-        if number not in self._columns.places:
+        if number not in self._columns.column_targets:
             carried = {} if schema is None else {column.name: column for column in schema_from_json(schema).columns}
             # A name that the shape does not have is one from before the table was altered.
             known = [column for one in (*self._shapes, shape) for column in one.columns]
-            self._columns.places[number] = {
-                column.source_name: Place(
+            self._columns.column_targets[number] = {
+                column.source_name: ColumnTarget(
                     column.id, carried.get(column.source_name, Column(column.source_name, column.type))
                 )
                 for column in known
@@ -86,7 +86,7 @@ class RebuiltTable:
 
     def _typed(self, rows: Sequence[dict[str, Cell]], columns: Sequence[ReplicaColumn]) -> list[list[bytes]]:
         typed = TypedRows(self._columns, Shape(tuple(columns)))
-        for number, places in self._columns.places.items():
+        for number, places in self._columns.column_targets.items():
             for name in places:
                 typed.reader(self._encoding, number, name)
         arrays = typed.parts(rows, [""] * len(rows))

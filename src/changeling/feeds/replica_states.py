@@ -11,9 +11,9 @@ from pyiceberg.table.snapshots import Snapshot
 from changeling.feeds.feed import Feed
 from changeling.iceberg.conditions import equals
 from changeling.iceberg.reader import Tables
-from changeling.log.layout import CHANGES
+from changeling.log.log_tables import CHANGES
 from changeling.replicas.points import Point, points_of
-from changeling.replicas.replica_reader import FORMER, STATE, ReplicaState, replicas
+from changeling.replicas.replica_reader import FORMER, STATE, ReplicaState, replicas, state_at
 from changeling.replicas.shape import Shape
 from changeling.replicas.table_lookup import WantedTable
 
@@ -58,7 +58,7 @@ class ReplicaStates:
         snapshot = None if point is None else self._snapshot(point)
         if self._replica is None or snapshot is None:
             return None
-        shape = _state(self._replica, snapshot).shape
+        shape = state_at(self._replica, snapshot).shape
         return (self._replica.scan(snapshot_id=snapshot.snapshot_id).to_arrow(), shape) if shape.key else None
 
     def not_empty_at_start(self) -> str | None:
@@ -91,19 +91,8 @@ def _shapes(replica: IcebergTable) -> dict[int, Shape]:
     """By the first point that had each. Rows may have been stored otherwise after a point: that is the shape of the next one."""
     found: dict[int, Shape] = {}
     for snapshot in replica.snapshots():
-        said: Mapping[str, str] = {} if snapshot.summary is None else snapshot.summary.additional_properties
-        if STATE in said:
-            state = msgspec.json.decode(said[STATE], type=ReplicaState)
+        summary: Mapping[str, str] = {} if snapshot.summary is None else snapshot.summary.additional_properties
+        if STATE in summary:
+            state = msgspec.json.decode(summary[STATE], type=ReplicaState)
             found.setdefault(state.point, state.shape)
     return found
-
-
-def _state(replica: IcebergTable, snapshot: Snapshot) -> ReplicaState:
-    """The state in a snapshot, or in the last one before it that has one."""
-    at: Snapshot | None = snapshot
-    while at is not None:
-        said: Mapping[str, str] = {} if at.summary is None else at.summary.additional_properties
-        if STATE in said:
-            return msgspec.json.decode(said[STATE], type=ReplicaState)
-        at = None if at.parent_snapshot_id is None else replica.snapshot_by_id(at.parent_snapshot_id)
-    return ReplicaState()

@@ -14,7 +14,7 @@ from changeling.feeds.topic import STATE, Topic, namespace_of, topic_table, unex
 from changeling.iceberg.failpoints import reach
 from changeling.iceberg.lake import Lake
 from changeling.iceberg.reader import Tables
-from changeling.iceberg.table import Table
+from changeling.iceberg.table_definition import TableDefinition
 from changeling.log.maintenance import KEEP_SNAPSHOTS, Done, compact, remove_orphans
 
 _ORPHANS_AFTER = timedelta(days=3)
@@ -47,14 +47,14 @@ def _delete_rows(topics: Lake, feed: Feed) -> None:
         topics.retried(f"DELETE FROM {topics.name(topic_table(feed.name))} WHERE published_at < TIMESTAMP '{text}'")
 
 
-def _drop_files(topics: Lake, table: Table, before: datetime) -> int:
+def _drop_files(topics: Lake, table: TableDefinition, before: datetime) -> int:
     iceberg = topics.jvm.org.apache.iceberg
-    java = topics.load(table)
+    iceberg_table = topics.load(table)
     limit = int(before.timestamp() * 1_000_000)
-    column = java.schema().findField("published_at")
+    column = iceberg_table.schema().findField("published_at")
     expired = iceberg.expressions.Expressions.lessThan("published_at", limit)
-    commit, dropped = java.newDelete(), 0
-    tasks = java.newScan().filter(expired).includeColumnStats().planFiles()
+    commit, dropped = iceberg_table.newDelete(), 0
+    tasks = iceberg_table.newScan().filter(expired).includeColumnStats().planFiles()
     try:
         rest = tasks.iterator()
         while rest.hasNext():
@@ -120,7 +120,7 @@ def _maintain(lake: Lake, topics: Lake, feed: Feed, keep_since: datetime) -> Don
     return Done(f"{topics.namespace}.{table.name}", before.files, after, rewritten, expired, dropped, orphans)
 
 
-def _cleared(lake: Lake, table: Table, keep_since: datetime) -> Done:
+def _cleared(lake: Lake, table: TableDefinition, keep_since: datetime) -> Done:
     files = lake.size(table).files
     expired = lake.expire(table, keep_since)
     orphans = remove_orphans(lake, table, datetime.now(UTC) - _ORPHANS_AFTER)

@@ -93,7 +93,7 @@ def inferred(values: Sequence[bytes], kind: Type, read: Convert | None = None) -
     if not unfit:
         return json_column(array, kind), {}
     if len(values) == 1:
-        return [b"null"], {0: f"{values[0][:60].decode(errors='replace')} is of another kind than {kind}"}
+        return [b"null"], {0: f"{values[0][:60].decode(errors='replace')} is not of type {kind}"}
     # Where one does not fit, all of them mean nothing.
     each = [inferred([value], kind, read) for value in values]
     return [shown for (shown,), _ in each], {place: why[0] for place, (_, why) in enumerate(each) if why}

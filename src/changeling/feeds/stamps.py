@@ -6,11 +6,11 @@ import pyarrow as pa
 
 from changeling.feeds.point_changes import Reached, Stamp, begun_at
 from changeling.iceberg.lake import Lake
-from changeling.iceberg.table import Table
+from changeling.iceberg.table_definition import TableDefinition
 from changeling.replicas.points import Point
 
 VERSION = 2
-STAMPS = Table(
+STAMPS = TableDefinition(
     "stamps",
     pa.schema(
         [

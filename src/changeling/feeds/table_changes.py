@@ -10,23 +10,24 @@ import pyarrow.compute as pc
 
 from changeling.feeds.completion import Completed, Event, Incomplete
 from changeling.feeds.dialect_spelling import user_of
-from changeling.feeds.encode import Outgoing
+from changeling.feeds.encode import ToPublish
 from changeling.feeds.feed import Feed
-from changeling.feeds.point_changes import ROW_OPERATIONS, PointChanges, Stamped
+from changeling.feeds.point_changes import PointChanges, Stamped
 from changeling.feeds.row_values import Values
-from changeling.formats.key_changes import old_key_of
-from changeling.model import layout
-from changeling.model.change import Transaction
-from changeling.model.operation import Operation
+from changeling.log.batch_stats import TABLE_OPERATIONS
+from changeling.model import arrow_layouts
+from changeling.model.operation import NEW_ROW_OPERATIONS, Operation
 from changeling.replicas.change_order import ARRIVAL
-from changeling.replicas.key_moves import Half, Moved, moved
+from changeling.replicas.fold_table import FoldTable
+from changeling.replicas.key_move_lookup import halves
+from changeling.replicas.key_moves import Moved, moved
 from changeling.replicas.row_changes import RowChangesKernel
 from changeling.replicas.row_effect import Effect
-from changeling.replicas.row_events import READ_COLUMNS, ROW_EVENTS, UNPLACED, UNSETTLED, FoldTable
+from changeling.replicas.row_events import OLD_KEY_UNKNOWN, READ_COLUMNS, ROW_EVENTS, UNIDENTIFIED
 from changeling.replicas.shape import Columns, Shape
 
 _KEPT = ("op", "key", "before", "after", "position", "meta")
-_CONTENT = ("position", "key", "effect", "op", "values", "encoding", "schema", "origin", "images")
+_CONTENT = ("position", "key", "effect", "op", "values", "encoding", "schema", "moved_from", "images")
 _SLICE = 20_000
 """Events whose values are read at once."""
 _EFFECTS = {effect.value: effect for effect in Effect}
@@ -60,25 +61,25 @@ class TableChanges:
         found.sort(key=lambda one: (one.place, not (isinstance(one, Event) and one.effect in (None, Effect.DELETE))))
         return found
 
-    def outgoing(self, changes: Iterable[Completed]) -> Iterator[Outgoing]:
+    def outgoing(self, changes: Iterable[Completed]) -> Iterator[ToPublish]:
         """Completed changes with what records show of them: stamp, time, transaction and user."""
         names = ("commit_time", "encoding", "meta") if self._feed.user_sids else ("commit_time",)
         columns = {name: self._rows.column(name).to_pylist() for name in names}
-        transactions = layout.transactions(self._rows.column("transaction"))
+        transactions = arrow_layouts.transactions(self._rows.column("transaction"))
         numbers = {int(place): number for number, place in enumerate(self._own)}
         for one in changes:
             if one.place is None:
-                yield Outgoing(one, Stamped(*(self._changes.last if one.is_last else self._changes.correction), 0))
+                yield ToPublish(one, Stamped(*(self._changes.last if one.is_last else self._changes.correction), 0))
                 continue
             number = numbers[one.place]
             stamped = self._changes.stamped[one.place] or Stamped(*self._changes.correction, 0)
             user = user_of(columns["encoding"][number], columns["meta"][number]) if self._feed.user_sids else None
-            yield Outgoing(one, stamped, columns["commit_time"][number], transactions[number], user)
+            yield ToPublish(one, stamped, columns["commit_time"][number], transactions[number], user)
 
     def rejects(self, incomplete: Sequence[Incomplete]) -> pa.Table:
         """Changes that cannot be published, as the log has them."""
         rows = [{"reason": f"key {one.key}: {one.why}", "raw": self._text(one.place)} for one in incomplete]
-        return pa.Table.from_pylist(rows, layout.REJECTS)
+        return pa.Table.from_pylist(rows, arrow_layouts.REJECTS)
 
     def _text(self, place: int) -> bytes:
         return msgspec.json.encode(self._changes.rows.slice(place, 1).select(list(_KEPT)).to_pylist()[0])
@@ -119,7 +120,7 @@ def _without_repetitions(batches: Sequence[pa.RecordBatch]) -> Iterator[pa.Recor
 
 def _events(batch: pa.RecordBatch, read: Values) -> Iterator[Event | Incomplete]:
     """Events of one encoding and version of the schema; `record` is the place of the change among those of the point."""
-    is_lost = pc.is_in(batch.column("effect"), pa.array([UNPLACED, UNSETTLED]))
+    is_lost = pc.is_in(batch.column("effect"), pa.array([UNIDENTIFIED, OLD_KEY_UNKNOWN]))
     for place, key, values in _columns(batch.filter(is_lost), "record", "key", "values"):
         yield Incomplete(place, str(values or key), "its key does not fit the columns of the table")
     batch = batch.filter(pc.invert(is_lost))
@@ -127,12 +128,12 @@ def _events(batch: pa.RecordBatch, read: Values) -> Iterator[Event | Incomplete]
         return
     texts, keys = batch.column("values").to_pylist(), batch.column("key").to_pylist()
     rows = read.rows(texts, keys, batch.column("encoding")[0].as_py(), batch.column("schema")[0].as_py())
-    parts = _columns(batch, "record", "key", "effect", "op", "origin")
-    for row, (place, key, effect, op, origin) in zip(rows, parts, strict=True):
+    parts = _columns(batch, "record", "key", "effect", "op", "moved_from")
+    for row, (place, key, effect, op, moved_from) in zip(rows, parts, strict=True):
         if row.unfit_key is not None:
             yield Incomplete(place, key, row.unfit_key)
         else:
-            yield Event(place, key, _EFFECTS[effect], _OPERATIONS[op], row.values, origin, not row.is_whole)
+            yield Event(place, key, _EFFECTS[effect], _OPERATIONS[op], row.values, moved_from, not row.is_whole)
 
 
 def _columns(batch: pa.RecordBatch | pa.Table, *names: str) -> Iterator[tuple[Any, ...]]:
@@ -141,7 +142,7 @@ def _columns(batch: pa.RecordBatch | pa.Table, *names: str) -> Iterator[tuple[An
 
 def _places(rows: pa.Table, feed: Feed) -> np.ndarray:
     """The places of the changes of a feed's table."""
-    wanted = pc.is_in(rows.column("op"), pa.array(ROW_OPERATIONS))
+    wanted = pc.is_in(rows.column("op"), pa.array(TABLE_OPERATIONS))
     for name, value in (("catalog", feed.table.catalog), ("schema", feed.table.schema), ("name", feed.table.name)):
         part = pc.struct_field(rows.column("table"), name)
         wanted = pc.and_(wanted, pc.is_null(part) if value is None else pc.fill_null(pc.equal(part, value), False))
@@ -162,17 +163,10 @@ def _batches(rows: pa.Table, source: str, places: np.ndarray) -> list[pa.RecordB
 def _moved(rows: pa.Table) -> Moved:
     """The moves that appear as a delete and a create."""
     is_part = pc.and_(
-        pc.is_in(rows.column("op"), pa.array(["insert", "read"])), pc.equal(rows.column("after_image"), "partial")
+        pc.is_in(rows.column("op"), pa.array(sorted(NEW_ROW_OPERATIONS))),
+        pc.equal(rows.column("after_image"), "partial"),
     )
     creates = rows.filter(is_part)
     if not creates.num_rows:
         return Moved()
-    return moved(_halves(creates), _halves(rows.filter(pc.equal(rows.column("op"), "delete"))))
-
-
-def _halves(rows: pa.Table) -> Iterator[Half]:
-    for row in rows.select(["position", "key", "transaction", "meta"]).to_pylist():
-        if row["key"] is not None:
-            known = row["transaction"]
-            transaction = None if known is None or known["id"] is None else Transaction(**known)
-            yield Half(row["position"], row["key"], transaction, old_key_of(row["meta"]))
+    return moved(halves(creates), halves(rows.filter(pc.equal(rows.column("op"), "delete"))))

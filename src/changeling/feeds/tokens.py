@@ -15,7 +15,7 @@ _HEXADECIMAL = {"x": 2, "u": 4, "U": 8}
 """The digits after an escape that gives a character by its number."""
 _SUFFIXES = ("", "u", "l", "ul", "t", "ut", "s", "us")
 """What may follow the digits of a whole number in YQL."""
-_MOST_DIGITS = 19
+_MAX_DIGITS = 19
 """Those of 64 bits."""
 _SHOWN = 100
 _BEFORE = 60
@@ -122,8 +122,8 @@ def _token(text: str, start: int) -> Token:
     digits = text[start:end].lower().rstrip("ults")
     if not digits.isdecimal() or text[start + len(digits) : end].lower() not in _SUFFIXES:
         raise marked(text, start, end, f"{text[start:end]!r} is not a whole number; put a text in quotes")
-    if len(digits) > _MOST_DIGITS:
-        raise marked(text, start, end, f"a number has at most {_MOST_DIGITS} digits")
+    if len(digits) > _MAX_DIGITS:
+        raise marked(text, start, end, f"a number has at most {_MAX_DIGITS} digits")
     return Token(Kind.NUMBER, digits, start, end)
 
 

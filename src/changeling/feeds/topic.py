@@ -22,8 +22,8 @@ from changeling.feeds.feed import Feed
 from changeling.formats.format import Counts
 from changeling.iceberg.conditions import at_least, below, equals
 from changeling.iceberg.reader import Tables, summaries_of
-from changeling.iceberg.table import Table
-from changeling.model import layout
+from changeling.iceberg.table_definition import TableDefinition
+from changeling.model import arrow_layouts
 
 VERSION = 1
 STATE = "changeling.feed"
@@ -35,7 +35,7 @@ COLUMNS = pa.schema(
         ("offset", pa.int64()),
         ("key", pa.binary()),
         ("value", pa.binary()),
-        ("headers", layout.HEADERS),
+        ("headers", arrow_layouts.HEADERS),
         ("published_at", MOMENT),
         ("point", pa.int64()),
     ]
@@ -86,9 +86,9 @@ class FeedState(msgspec.Struct, frozen=True, kw_only=True):
     """None without an initial scan."""
 
 
-def topic_table(name: str) -> Table:
+def topic_table(name: str) -> TableDefinition:
     """The table of a feed's topic, in the namespace of `namespace_of`."""
-    return Table(name, COLUMNS, sort=("partition", "offset"), without_bounds=frozenset({"value"}))
+    return TableDefinition(name, COLUMNS, sort=("partition", "offset"), without_bounds=frozenset({"value"}))
 
 
 def namespace_of(pipeline: str) -> str:
@@ -111,7 +111,7 @@ def in_every_partition(value: bytes, partitions: int) -> pa.Table:
             pa.array(range(partitions), pa.int32()),
             pa.nulls(partitions, pa.binary()),
             pa.array([value] * partitions, pa.binary()),
-            pa.nulls(partitions, layout.HEADERS),
+            pa.nulls(partitions, arrow_layouts.HEADERS),
         ],
         schema=RECORDS,
     )
@@ -212,9 +212,9 @@ class TopicView:
         before: tuple[int, int] | None = None
         snapshot = self._table.current_snapshot()
         while snapshot is not None:
-            said = {} if snapshot.summary is None else snapshot.summary.additional_properties
-            if STATE in said:
-                count = sum(msgspec.json.decode(said[STATE], type=FeedState).offsets)
+            summary = {} if snapshot.summary is None else snapshot.summary.additional_properties
+            if STATE in summary:
+                count = sum(msgspec.json.decode(summary[STATE], type=FeedState).offsets)
                 newest = newest or (snapshot.timestamp_ms, count)
                 if snapshot.timestamp_ms < newest[0] - _MINUTE_MILLIS:
                     break
@@ -321,7 +321,7 @@ def offsets_text(first: int, until: int) -> str:
 
 
 def unexpired_since(feed: Feed, now: datetime | None = None) -> datetime | None:
-    """What was published before this time has expired; None where records stay for ever."""
+    """Records that were published before this time have expired; None where they stay forever."""
     if feed.retention is None:
         return None
     return (now or datetime.now(UTC)) - timedelta(seconds=feed.retention)

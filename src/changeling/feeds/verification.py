@@ -20,7 +20,7 @@ from changeling.formats import registry
 from changeling.formats.decoding import Decoder
 from changeling.formats.format import read_options
 from changeling.iceberg.reader import Tables
-from changeling.model import json_text, layout
+from changeling.model import arrow_layouts, json_text
 from changeling.model.table import Column, TableSchema
 from changeling.replicas.shape import Shape
 
@@ -138,15 +138,15 @@ class _Verification:
             part = records.slice(start, _BATCH).combine_chunks()
             decoded = decode(_wire_records(part))
             changes: dict[tuple[int, int], list[int]] = {}
-            origins = layout.origins(decoded.changes)
+            origins = arrow_layouts.origins(decoded.changes)
             for place, origin in enumerate(origins):
                 changes.setdefault((origin.partition or 0, origin.offset or 0), []).append(place)
             reasons = decoded.rejects.column("reason").to_pylist()
             rejected = {
                 (origin.partition or 0, origin.offset or 0): reason
-                for origin, reason in zip(layout.origins(decoded.rejects), reasons, strict=True)
+                for origin, reason in zip(arrow_layouts.origins(decoded.rejects), reasons, strict=True)
             }
-            made = layout.changes(decoded.changes)
+            made = arrow_layouts.changes(decoded.changes)
             columns = (part.column(name).to_pylist() for name in ("partition", "offset", "value"))
             for partition, offset, value in zip(*columns, strict=True):
                 checks.meet_record(partition, offset)
@@ -237,10 +237,11 @@ def _wire_records(part: pa.Table) -> pa.RecordBatch:
     nothing = pa.nulls(batch.num_rows, pa.string())
     parts = {"partition": batch.column("partition"), "offset": batch.column("offset"), "topic": nothing}
     origin = pa.StructArray.from_arrays(
-        [parts.get(one.name, pa.nulls(batch.num_rows, one.type)) for one in layout.ORIGIN], fields=list(layout.ORIGIN)
+        [parts.get(one.name, pa.nulls(batch.num_rows, one.type)) for one in arrow_layouts.ORIGIN],
+        fields=list(arrow_layouts.ORIGIN),
     )
     columns = [batch.column("value"), batch.column("key"), batch.column("headers"), nothing, origin]
-    return pa.record_batch(columns, schema=layout.RECORDS)
+    return pa.record_batch(columns, schema=arrow_layouts.RECORDS)
 
 
 def _last_offsets(records: pa.Table) -> dict[int, int]:

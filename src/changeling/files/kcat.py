@@ -7,7 +7,7 @@ from typing import Annotated
 import msgspec
 import pyarrow as pa
 
-from changeling.model import json_text, layout
+from changeling.model import arrow_layouts, json_text
 from changeling.model.change import Record
 from changeling.model.errors import CannotCarry, Rejected
 
@@ -82,7 +82,7 @@ class Printer:
 
     def lines(self, batch: pa.RecordBatch) -> Iterator[bytes]:
         """One line a record, without line ends; raises `CannotCarry` for bytes that are not UTF-8."""
-        for record in layout.records(batch):
+        for record in arrow_layouts.records(batch):
             yield self._line(record)
 
     def _line(self, record: Record) -> bytes:

@@ -12,7 +12,7 @@ from changeling.files import kcat
 from changeling.files.framing import Block, Oversized, RawRecord
 from changeling.files.paths import STDIN, FileRef, open_input
 from changeling.formats.framing import HEADER, CsvRows, Framing, JsonOrCsv, JsonValues
-from changeling.model import layout
+from changeling.model import arrow_layouts
 from changeling.model.change import Record
 from changeling.model.errors import Rejected
 from changeling.model.json_text import SIZE_LIMIT
@@ -89,7 +89,7 @@ def first_records(files: Sequence[FileRef], carrier: Carrier, style: CsvRows) ->
     peeked = [replace(file, is_peeked=True) for file in files]
     for batch in read(peeked, framing=JsonOrCsv(JsonValues(), style), carrier=carrier, batch_rows=_SAMPLED):
         if batch.records.num_rows:
-            found = layout.records(batch.records)
+            found = arrow_layouts.records(batch.records)
             return found[:-1] if files[0].path == STDIN and 1 < len(found) < _SAMPLED else found
     return []
 
@@ -102,9 +102,9 @@ def _without_header(block: Block, style: CsvRows) -> tuple[bytes | None, Block]:
 
 
 def _with_header(records: pa.RecordBatch, header: bytes) -> pa.RecordBatch:
-    one = pa.array([[{"name": HEADER, "value": header}]], layout.HEADERS)
+    one = pa.array([[{"name": HEADER, "value": header}]], arrow_layouts.HEADERS)
     column = one.take(pa.array(np.zeros(records.num_rows, np.int32)))
-    return records.set_column(records.schema.get_field_index("headers"), layout.RECORDS.field("headers"), column)
+    return records.set_column(records.schema.get_field_index("headers"), arrow_layouts.RECORDS.field("headers"), column)
 
 
 class _Pending:
@@ -130,7 +130,11 @@ class _Pending:
 
     def flush(self) -> Iterator[Batch]:
         if self._rows or self.bytes_read:
-            yield Batch(_joined(self._records, layout.RECORDS), _joined(self._rejects, layout.REJECTS), self.bytes_read)
+            yield Batch(
+                _joined(self._records, arrow_layouts.RECORDS),
+                _joined(self._rejects, arrow_layouts.REJECTS),
+                self.bytes_read,
+            )
         self._records, self._rejects = [], []
         self._rows = self._bytes = self.bytes_read = 0
 
@@ -149,7 +153,7 @@ def _joined(parts: list[pa.RecordBatch], schema: pa.Schema) -> pa.RecordBatch:
 
 
 def _no_records() -> pa.RecordBatch:
-    return pa.RecordBatch.from_pylist([], layout.RECORDS)
+    return pa.RecordBatch.from_pylist([], arrow_layouts.RECORDS)
 
 
 def _split(block: Block, rows: int, size: int) -> Iterator[Block]:
@@ -209,7 +213,7 @@ def _kcat_part(part: Block, file: str, ordinal: int, first: int, limit: int) -> 
         offset=pa.array([message.offset for message in messages], pa.int64()),
     )
     rejects = _rejects(reasons, raw, _origin(file, ordinal, np.array(bad, np.int64)))
-    return layout.records_batch(records, origin), rejects
+    return arrow_layouts.records_batch(records, origin), rejects
 
 
 def _origin(file: str, ordinal: int, numbers: np.ndarray, **kafka: pa.Array) -> pa.Array:
@@ -220,21 +224,21 @@ def _origin(file: str, ordinal: int, numbers: np.ndarray, **kafka: pa.Array) -> 
         "record": pa.array(numbers, pa.int64()),
         **kafka,
     }
-    fields = list(layout.ORIGIN)
+    fields = list(arrow_layouts.ORIGIN)
     arrays = [columns[field.name] if field.name in columns else pa.nulls(count, field.type) for field in fields]
     return pa.StructArray.from_arrays(arrays, fields=fields)
 
 
 def _records(values: pa.Array, origin: pa.Array) -> pa.RecordBatch:
     known = {"value": values, "origin": origin}
-    columns = [known.get(field.name, pa.nulls(len(values), field.type)) for field in layout.RECORDS]
-    return pa.record_batch(columns, schema=layout.RECORDS)
+    columns = [known.get(field.name, pa.nulls(len(values), field.type)) for field in arrow_layouts.RECORDS]
+    return pa.record_batch(columns, schema=arrow_layouts.RECORDS)
 
 
 def _rejects(reasons: list[str], raw: list[bytes], origin: pa.Array) -> pa.RecordBatch:
     known = {"reason": pa.array(reasons, pa.string()), "raw": pa.array(raw, pa.binary()), "origin": origin}
-    columns = [known.get(field.name, pa.nulls(len(reasons), field.type)) for field in layout.REJECTS]
-    return pa.record_batch(columns, schema=layout.REJECTS)
+    columns = [known.get(field.name, pa.nulls(len(reasons), field.type)) for field in arrow_layouts.REJECTS]
+    return pa.record_batch(columns, schema=arrow_layouts.REJECTS)
 
 
 def _oversized(found: list[Oversized], limit: int, origin: pa.Array) -> pa.RecordBatch:

@@ -8,7 +8,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from changeling.envelope.text_columns import Mask, as_mask, is_one_of
-from changeling.model import layout
+from changeling.model import arrow_layouts
 from changeling.model.change import Change
 from changeling.model.operation import ROW_OPERATIONS, Image, Operation
 
@@ -73,7 +73,7 @@ def needed(change: Change, arrived: bool) -> list[str]:
     `arrived`: its position is the place of arrival, which any output preserves.
     """
     own = msgspec.structs.replace(change, arrived=arrived)
-    batch = layout.changes_batch([own], pa.nulls(1, layout.ORIGIN), "", "")
+    batch = arrow_layouts.changes_batch([own], pa.nulls(1, arrow_layouts.ORIGIN), "", "")
     return [feature for feature, mask in lacking(batch, frozenset()).items() if mask[0]]
 
 

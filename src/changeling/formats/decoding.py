@@ -15,7 +15,7 @@ from changeling.envelope.groups import Plain, plain_changes
 from changeling.envelope.text_columns import byte_lengths, counts_of
 from changeling.formats.format import Format
 from changeling.formats.options import ReadOptions
-from changeling.model import json_text, layout
+from changeling.model import arrow_layouts, json_text
 from changeling.model.change import Change, Record
 from changeling.model.errors import Rejected
 from changeling.model.position import encode
@@ -53,14 +53,14 @@ class Decoder:
             plain = self._plain(batch, suspects)
             if plain is None:
                 changes, _, reasons = self._one_by_one(batch, suspects)
-                return Decoded(changes, layout.rejects_batch(batch, reasons))
+                return Decoded(changes, arrow_layouts.rejects_batch(batch, reasons))
             if not plain.others:
-                return Decoded(plain.changes, layout.rejects_batch(batch, {}))
+                return Decoded(plain.changes, arrow_layouts.rejects_batch(batch, {}))
             others = batch.take(pa.array(plain.others, pa.int64()))
             within = {place for place, own in enumerate(plain.others) if own in suspects}
             changes, places, reasons = self._one_by_one(others, within)
             own_places = np.array(plain.others, np.int64)[np.array(places, np.int64)]
-            return Decoded(_merged(plain, changes, own_places), layout.rejects_batch(others, reasons))
+            return Decoded(_merged(plain, changes, own_places), arrow_layouts.rejects_batch(others, reasons))
 
     def _plain(self, batch: pa.RecordBatch, suspects: set[int]) -> Plain | None:
         """The changes of the plain records, which are read by columns."""
@@ -74,7 +74,7 @@ class Decoder:
         self, batch: pa.RecordBatch, suspects: set[int]
     ) -> tuple[pa.RecordBatch, list[int], dict[int, str]]:
         """The changes of each record, the places of their records, and why the rejected ones are rejected."""
-        records = layout.records(batch)
+        records = arrow_layouts.records(batch)
         changes: list[Change] = []
         places: list[int] = []
         reasons: dict[int, str] = {}
@@ -98,11 +98,11 @@ class Decoder:
         origin = batch.column("origin")
         try:
             own_origin = origin.take(pa.array(places, pa.int64()))
-            return layout.changes_batch(changes, own_origin, self._source, self._format.name), places
+            return arrow_layouts.changes_batch(changes, own_origin, self._source, self._format.name), places
         except Rejected:
             for place, change in zip(places, changes, strict=True):
                 try:
-                    layout.changes_batch([change], origin.slice(place, 1), self._source, self._format.name)
+                    arrow_layouts.changes_batch([change], origin.slice(place, 1), self._source, self._format.name)
                 except Rejected as error:
                     reasons[place] = str(error)
             good = [(place, change) for place, change in zip(places, changes, strict=True) if place not in reasons]

@@ -29,7 +29,7 @@ from changeling.formats.transaction_progress import (
 )
 from changeling.formats.transcode import Transcoder
 from changeling.formats.type_table import CANONICAL
-from changeling.model import json_text, layout, position
+from changeling.model import arrow_layouts, json_text, position
 from changeling.model.change import Change, Record
 from changeling.model.errors import CannotCarry
 from changeling.model.line import lines
@@ -177,7 +177,7 @@ class Encoder:
             counted = CountedTransactions(numbering.transactions, batch, known)
         others = self._one_by_one(batch, plain, numbering.progress, counted)
         origin = batch.column("origin").take(pa.array(others.places, pa.int64()))
-        written, places = layout.records_batch(others.records, origin), others.places
+        written, places = arrow_layouts.records_batch(others.records, origin), others.places
         if plain is not None:
             written, places = _merged(plain, written, places)
         native = pc.equal(batch.column("encoding"), self._format.name)
@@ -236,7 +236,7 @@ class Encoder:
         rest = batch if len(places) == count else batch.take(pa.array(places))
         columns = zip(
             places.tolist(),
-            layout.changes(rest),
+            arrow_layouts.changes(rest),
             self._lacking(rest),
             *(rest.column(name).to_pylist() for name in ("source", "encoding", "number")),
             zip(*(total.to_pylist() for total in rest.column("counts").flatten()), strict=True),
@@ -372,7 +372,7 @@ def typed(batch: pa.RecordBatch) -> tuple[pa.RecordBatch, pa.RecordBatch]:
         for name in pc.unique(batch.column("encoding")).to_pylist()
     }
     for place, (change, encoding) in enumerate(
-        zip(layout.changes(batch), batch.column("encoding").to_pylist(), strict=True)
+        zip(arrow_layouts.changes(batch), batch.column("encoding").to_pylist(), strict=True)
     ):
         try:
             changes.append(transcoders[encoding](change) if change.schema else change)
@@ -383,16 +383,18 @@ def typed(batch: pa.RecordBatch) -> tuple[pa.RecordBatch, pa.RecordBatch]:
     kept = batch.take(pa.array(places, pa.int64()))
     for name in ("key", "before", "after"):
         column = pa.array([getattr(change, name) for change in changes], pa.string())
-        kept = kept.set_column(kept.schema.get_field_index(name), layout.CHANGES.field(name), column)
+        kept = kept.set_column(kept.schema.get_field_index(name), arrow_layouts.CHANGES.field(name), column)
     known = pc.is_valid(kept.column("schema"))
     encoding_column = pc.if_else(known, pa.scalar("canonical"), kept.column("encoding"))
-    kept = kept.set_column(kept.schema.get_field_index("encoding"), layout.CHANGES.field("encoding"), encoding_column)
+    kept = kept.set_column(
+        kept.schema.get_field_index("encoding"), arrow_layouts.CHANGES.field("encoding"), encoding_column
+    )
     return kept, _rejects(batch, rejected)
 
 
 def _rejects(batch: pa.RecordBatch, rejected: dict[int, tuple[str, str | None]]) -> pa.RecordBatch:
     """The changes at these places as lines, with the reason and the feature of each."""
     rows = batch.take(pa.array(list(rejected), pa.int64())) if rejected else batch.slice(0, 0)
-    records = layout.records_batch([Record(line) for line in lines(rows)], rows.column("origin"))
+    records = arrow_layouts.records_batch([Record(line) for line in lines(rows)], rows.column("origin"))
     reasons = dict(enumerate(reason for reason, _ in rejected.values()))
-    return layout.rejects_batch(records, reasons, [feature for _, feature in rejected.values()])
+    return arrow_layouts.rejects_batch(records, reasons, [feature for _, feature in rejected.values()])

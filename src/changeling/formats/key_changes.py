@@ -29,7 +29,7 @@ def old_key_of(meta: str | bytes | None) -> str | None:
 def check_old_key(out: Outgoing) -> None:
     """A new row in part whose record names the row that it was: another dialect has no place for that.
 
-    Names that say no more than the position of the delete are left out before (see `named_origins`).
+    Names that say no more than the position of the delete are left out before (see `named_old_keys`).
     """
     change = out.change
     in_part = change.op in NEW_ROW_OPERATIONS and change.after_image is Image.PARTIAL

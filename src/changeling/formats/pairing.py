@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import msgspec
 import pyarrow as pa
 
-from changeling.model import layout, position
+from changeling.model import arrow_layouts, position
 from changeling.model.change import Change
 from changeling.model.operation import Image, Operation
 
@@ -46,7 +46,7 @@ class Pairing:
 
     def __call__(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         """Adds a batch, and returns what need not wait any more."""
-        for place, change in enumerate(layout.changes(batch)):
+        for place, change in enumerate(arrow_layouts.changes(batch)):
             self._take((change, batch.slice(place, 1)))
         return self._given(WINDOW)
 
@@ -97,7 +97,7 @@ class Pairing:
                 entry.row = (msgspec.structs.replace(change, op=Operation.DELETE), entry.row[1])
             rows.append(entry.row)
         self._waiting = {partners: entries for partners, entries in self._waiting.items() if entries}
-        return _batch(rows, layout.CHANGES)
+        return _batch(rows, arrow_layouts.CHANGES)
 
 
 def _is_half(change: Change) -> bool:

@@ -31,8 +31,8 @@ def _inside(column: pa.ChunkedArray, lower: bytes, upper: bytes) -> np.ndarray:
     read = _reader(column.type)
     if read is None:
         return np.ones(len(column), bool)
-    least, most = pa.scalar(read(lower), column.type), pa.scalar(read(upper), column.type)
-    found = pc.and_(pc.greater_equal(column, least), pc.less_equal(column, most))
+    low, high = pa.scalar(read(lower), column.type), pa.scalar(read(upper), column.type)
+    found = pc.and_(pc.greater_equal(column, low), pc.less_equal(column, high))
     # Bounds do not cover NULL and NaN.
     held = np.asarray(pc.fill_null(found, True), bool)
     if pa.types.is_floating(column.type):

@@ -34,16 +34,16 @@ class DataFile(msgspec.Struct, frozen=True):
     """All of it as Iceberg's library prints it; empty for a file of an unpartitioned table that we wrote."""
 
 
-def listed(java: Any, jvm: Any, snapshot: int | None, where: Condition = EVERYTHING) -> list[DataFile]:
+def plan_files(iceberg_table: Any, jvm: Any, snapshot: int | None, where: Condition = EVERYTHING) -> list[DataFile]:
     """The files of a snapshot of a table that Iceberg's library has loaded; only those that may have rows that meet a condition."""
     if snapshot is None:
         return []
     iceberg = jvm.org.apache.iceberg
-    scan = java.newScan().useSnapshot(snapshot).includeColumnStats()
+    scan = iceberg_table.newScan().useSnapshot(snapshot).includeColumnStats()
     if where != EVERYTHING:
         scan = scan.filter(iceberg.expressions.ExpressionParser.fromJson(where.model_dump_json()))
-    specs = java.specs()
-    only = java.spec() if len(specs) == 1 else None
+    specs = iceberg_table.specs()
+    only = iceberg_table.spec() if len(specs) == 1 else None
     tasks = scan.planFiles()
     found = []
     # Each call to Java costs most of a millisecond, and there may be thousands of files: as few calls as possible.
@@ -53,15 +53,15 @@ def listed(java: Any, jvm: Any, snapshot: int | None, where: Condition = EVERYTH
             task = rest.next()
             file = task.file()
             spec = only or specs.get(file.specId())
-            # The end of an iteration over a list is an exception of Java's, which costs 20 ms: by number.
+            # By index: an iteration ends with a Java exception, which costs 20 ms over Py4J.
             vectors = [to_json(task.deletes().get(place), spec) for place in range(task.filesCount() - 1)]
-            found.append(parsed(to_json(file, spec), vectors))
+            found.append(data_file_from_json(to_json(file, spec), vectors))
     finally:
         tasks.close()
     return found
 
 
-def parsed(text: str, deletes: Sequence[str] = ()) -> DataFile:
+def data_file_from_json(text: str, deletes: Sequence[str] = ()) -> DataFile:
     """A data file, and the vector it has, as Iceberg's library prints them."""
     known = msgspec.json.decode(text)
     return DataFile(

@@ -13,7 +13,7 @@ from changeling.iceberg.data_files import DataFile, OpenFile
 
 PART_BYTES = 64 * 1024 * 1024
 """What one task reads at most, as it is stored."""
-_LEAST_BYTES = 4 * 1024 * 1024
+_MIN_BYTES = 4 * 1024 * 1024
 """Less is not worth a task."""
 
 
@@ -65,8 +65,8 @@ def _meeting(rows: pa.Table, where: pc.Expression) -> pa.Table:
 def shared_out(files: Sequence[DataFile], cores: int) -> list[list[FilePart]]:
     """The parts of files that each task reads: two tasks a core, or more where one would read too much."""
     share = sum(file.size for file in files) // (2 * cores)
-    limit = max(PART_BYTES, _LEAST_BYTES)
-    most = max(min(share, PART_BYTES), _LEAST_BYTES)
+    limit = max(PART_BYTES, _MIN_BYTES)
+    most = max(min(share, PART_BYTES), _MIN_BYTES)
     tasks: list[list[FilePart]] = []
     taken = 0
     for file in files:

@@ -16,7 +16,7 @@ from changeling.iceberg.lock import Holder, holder_of
 from changeling.iceberg.parquet_files import Writer, WriteSpec, WrittenFile, numbered
 from changeling.iceberg.planned_scan import PlannedTable
 from changeling.iceberg.row_delta import registered
-from changeling.iceberg.table import Table
+from changeling.iceberg.table_definition import TableDefinition
 from changeling.model.errors import ChangelingError
 from changeling.spark.adapter import spark_schema
 from changeling.spark.errors import Conflict, translated_errors
@@ -65,7 +65,7 @@ class Lake:
         self.jvm = jvm = JavaNames.of(self.spark.sparkContext)
         self.enter_thread()
         with translated_errors():
-            # Asked directly, without a statement of Spark's, a catalog answers in a tenth of the time.
+            # Calling the catalog directly takes a tenth of the time of a statement in Spark SQL.
             self._tables = jvm.org.apache.iceberg.spark.Spark3Util.loadIcebergCatalog(self.spark._jsparkSession, NAME)
         self._identifiers = jvm.org.apache.iceberg.catalog.TableIdentifier
         self._json = jvm.org.apache.iceberg.shaded.com.fasterxml.jackson.databind.ObjectMapper()
@@ -85,7 +85,7 @@ class Lake:
         names[0] = namespace
         return self.jvm.org.apache.iceberg.catalog.Namespace.of(names)
 
-    def name(self, table: Table) -> str:
+    def name(self, table: TableDefinition) -> str:
         """The table's full name for SQL."""
         return f"{NAME}.`{self.namespace}`.{quoted(table.name)}"
 
@@ -103,7 +103,7 @@ class Lake:
             found = self._tables.listTables(self._namespace)
             return [found.get(place).name() for place in range(len(found))]
 
-    def create(self, tables: Sequence[Table], version: int) -> None:
+    def create(self, tables: Sequence[TableDefinition], version: int) -> None:
         """Creates the tables that are missing, and upgrades older ones to this layout; raises `ChangelingError` for newer ones."""
         with translated_errors():
             if not self._tables.namespaceExists(self._namespace):
@@ -115,22 +115,22 @@ class Lake:
                 else:
                     self._create(table, version)
 
-    def has(self, table: Table) -> bool:
+    def has(self, table: TableDefinition) -> bool:
         """Whether a table exists."""
         return table.name in self.names()
 
-    def _create(self, table: Table, version: int) -> None:
+    def _create(self, table: TableDefinition, version: int) -> None:
         properties = ", ".join(f"'{name}' = '{value}'" for name, value in {**PROPERTIES, LAYOUT: version}.items())
-        partitioned = "" if table.days is None else f"PARTITIONED BY (days({table.days}))"
+        partitioned = "" if table.partition_by_day_of is None else f"PARTITIONED BY (days({table.partition_by_day_of}))"
         self.spark.sql(
             f"CREATE TABLE {self.name(table)} ({spark_schema(table.columns).toDDL()}) USING iceberg {partitioned} "
             f"TBLPROPERTIES ({properties})"
         )
 
-    def _upgrade(self, table: Table, version: int) -> None:
+    def _upgrade(self, table: TableDefinition, version: int) -> None:
         """An older layout lacks columns: they are added, and are null in what was written before."""
-        java = self.load(table)
-        stored = int(java.properties().get(LAYOUT) or 0)
+        iceberg_table = self.load(table)
+        stored = int(iceberg_table.properties().get(LAYOUT) or 0)
         if stored > version:
             raise ChangelingError(
                 f"{self.name(table)} has layout {stored}, this version of Changeling knows {version}: install a newer one"
@@ -145,65 +145,73 @@ class Lake:
                 )
         self.spark.sql(f"ALTER TABLE {self.name(table)} SET TBLPROPERTIES ('{LAYOUT}' = '{version}')")
 
-    def load(self, table: Table) -> Any:
+    def load(self, table: TableDefinition) -> Any:
         """The table as Iceberg's own library has it, as it is now."""
         return self._tables.loadTable(self._identifiers.of(self._namespace, table.name))
 
-    def entries(self, java: Any) -> dict[str, str]:
+    def entries(self, java_map: Any) -> dict[str, str]:
         """The entries of a Java map of texts, such as a summary or properties: in one call, not in one for each entry."""
-        found: dict[str, str] = msgspec.json.decode(self._json.writeValueAsString(java))
+        found: dict[str, str] = msgspec.json.decode(self._json.writeValueAsString(java_map))
         return found
 
-    def write_spec(self, table: Table, moment: datetime) -> WriteSpec:
+    def write_spec(self, table: TableDefinition, moment: datetime) -> WriteSpec:
         """Where files with rows of that time are written."""
         with translated_errors():
             return self.write_spec_of(self.load(table), table, moment)
 
-    def write_spec_of(self, java: Any, table: Table, moment: datetime | None = None) -> WriteSpec:
+    def write_spec_of(self, iceberg_table: Any, table: TableDefinition, moment: datetime | None = None) -> WriteSpec:
         """The same for a loaded table; an unpartitioned table needs no time."""
-        schema = msgspec.json.decode(self.jvm.org.apache.iceberg.SchemaParser.toJson(java.schema()))
+        schema = msgspec.json.decode(self.jvm.org.apache.iceberg.SchemaParser.toJson(iceberg_table.schema()))
         partition = None if moment is None else _partition(table, moment)
-        return WriteSpec(java.location(), numbered(table, schema), table.sort, partition, table.without_bounds)
+        return WriteSpec(iceberg_table.location(), numbered(table, schema), table.sort, partition, table.without_bounds)
 
     def append(
-        self, table: Table, files: Sequence[WrittenFile], moment: datetime, summary: Mapping[str, str] | None = None
+        self,
+        table: TableDefinition,
+        files: Sequence[WrittenFile],
+        moment: datetime,
+        summary: Mapping[str, str] | None = None,
     ) -> None:
         """Commits files, all or none, with these entries in the snapshot's summary."""
         with translated_errors():
-            java = self.load(table)
-            commit = java.newAppend()
+            iceberg_table = self.load(table)
+            commit = iceberg_table.newAppend()
             for written in files:
-                commit.appendFile(registered(self.jvm, java, written, _partition(table, moment)))
+                commit.appendFile(registered(self.jvm, iceberg_table, written, _partition(table, moment)))
             for name, value in (summary or {}).items():
                 commit.set(name, value)
             commit.commit()
 
     def append_rows(
-        self, table: Table, rows: list[dict[str, object]], moment: datetime, summary: Mapping[str, str] | None = None
+        self,
+        table: TableDefinition,
+        rows: list[dict[str, object]],
+        moment: datetime,
+        summary: Mapping[str, str] | None = None,
     ) -> None:
         """Commits a few rows that the driver has, with these entries in the snapshot's summary."""
         writer = Writer(self.write_spec(table, moment))
         writer.write(pa.RecordBatch.from_pylist(rows, table.columns))
         self.append(table, writer.close(), moment, summary)
 
-    def summaries(self, table: Table, tag: str | None = None) -> Iterator[dict[str, str]]:
+    def summaries(self, table: TableDefinition, tag: str | None = None) -> Iterator[dict[str, str]]:
         """The summaries of snapshots from the newest back, as far as they are not expired, and of the tagged one."""
         with translated_errors():
             for _, summary in self._snapshots(table, tag):
                 yield summary
 
-    def _snapshots(self, table: Table, tag: str | None) -> Iterator[tuple[int, dict[str, str]]]:
-        java = self.load(table)
-        snapshot = java.currentSnapshot()
+    def _snapshots(self, table: TableDefinition, tag: str | None) -> Iterator[tuple[int, dict[str, str]]]:
+        iceberg_table = self.load(table)
+        snapshot = iceberg_table.currentSnapshot()
         while snapshot is not None:
             yield snapshot.snapshotId(), self.entries(snapshot.summary())
             parent = snapshot.parentId()
-            snapshot = None if parent is None else java.snapshot(parent)
-        tagged = None if tag is None else java.refs().get(tag)
+            snapshot = None if parent is None else iceberg_table.snapshot(parent)
+        tagged = None if tag is None else iceberg_table.refs().get(tag)
         if tagged is not None:
-            yield tagged.snapshotId(), self.entries(java.snapshot(tagged.snapshotId()).summary())
+            yield tagged.snapshotId(), self.entries(iceberg_table.snapshot(tagged.snapshotId()).summary())
 
-    def tag_newest(self, table: Table, tag: str, entry: str) -> None:
+    def tag_newest(self, table: TableDefinition, tag: str, entry: str) -> None:
         """Tags the newest snapshot whose summary has an entry."""
 
         def set_tag() -> None:
@@ -214,39 +222,39 @@ class Lake:
         # Iceberg retries commits of rows, and none of tags.
         self.repeated(set_tag)
 
-    def tags(self, table: Table) -> dict[str, datetime]:
+    def tags(self, table: TableDefinition) -> dict[str, datetime]:
         """The tags of a table, each with the time of its snapshot."""
         with translated_errors():
-            java = self.load(table)
-            refs = {str(name): ref.snapshotId() for name, ref in dict(java.refs()).items() if ref.isTag()}
+            iceberg_table = self.load(table)
+            refs = {str(name): ref.snapshotId() for name, ref in dict(iceberg_table.refs()).items() if ref.isTag()}
             return {
-                name: datetime.fromtimestamp(java.snapshot(number).timestampMillis() / 1000, UTC)
+                name: datetime.fromtimestamp(iceberg_table.snapshot(number).timestampMillis() / 1000, UTC)
                 for name, number in refs.items()
             }
 
-    def size(self, table: Table) -> Size:
+    def size(self, table: TableDefinition) -> Size:
         """How many files the table has."""
         with translated_errors():
             snapshot = self.load(table).currentSnapshot()
             summary = {} if snapshot is None else self.entries(snapshot.summary())
             return Size(int(summary.get("total-data-files", 0)), int(summary.get("total-delete-files", 0)))
 
-    def expire(self, table: Table, before: datetime) -> int:
+    def expire(self, table: TableDefinition, before: datetime) -> int:
         """Expires snapshots older than a time, except the current one and those with a tag; returns how many."""
         with translated_errors():
-            java = self.load(table)
-            there = len(list(java.snapshots()))
-            java.expireSnapshots().expireOlderThan(int(before.timestamp() * 1000)).retainLast(1).commit()
+            iceberg_table = self.load(table)
+            there = len(list(iceberg_table.snapshots()))
+            iceberg_table.expireSnapshots().expireOlderThan(int(before.timestamp() * 1000)).retainLast(1).commit()
             return max(0, there - len(list(self.load(table).snapshots())))
 
-    def claim(self, holder: Holder, table: Table, take_over: bool = False) -> None:
+    def claim(self, holder: Holder, table: TableDefinition, take_over: bool = False) -> None:
         """Notes on a table who writes: other machines do not see the lock. Raises `ChangelingError` where one of them does.
 
         The catalog takes the note only if nobody wrote another one meanwhile.
         """
         with translated_errors():
-            java = self.load(table)
-            operations = java.operations()
+            iceberg_table = self.load(table)
+            operations = iceberg_table.operations()
             base = operations.current()
             other = holder_of(base.properties().get(HOLDER))
             if other is not None and other.host != holder.host and not take_over:
@@ -259,7 +267,7 @@ class Lake:
             metadata = self.jvm.org.apache.iceberg.TableMetadata.buildFrom(base).setProperties(entry).build()
             operations.commit(base, metadata)
 
-    def release(self, table: Table) -> None:
+    def release(self, table: TableDefinition) -> None:
         """Removes the note."""
         with translated_errors():
             self.load(table).updateProperties().remove(HOLDER).commit()
@@ -274,21 +282,21 @@ class Lake:
                 self.spark.sql(f"DROP NAMESPACE {NAME}.`{self.namespace}`")
             return there
 
-    def rename(self, table: Table, to: Table) -> None:
+    def rename(self, table: TableDefinition, to: TableDefinition) -> None:
         """Gives a table another name; its files stay where they are."""
         self.retried(f"ALTER TABLE {self.name(table)} RENAME TO `{self.namespace}`.{quoted(to.name)}")
 
-    def frame(self, table: Table) -> DataFrame:
+    def frame(self, table: TableDefinition) -> DataFrame:
         """The table as a frame."""
         return self.spark.table(self.name(table))
 
-    def rows(self, table: Table, where: Condition = EVERYTHING) -> pa.Table:
+    def rows(self, table: TableDefinition, where: Condition = EVERYTHING) -> pa.Table:
         """The rows of a small table, or those that meet a condition."""
         with translated_errors():
             return PlannedTable(self.load(table), self.jvm, table, unbounded=True).rows(where)
 
-    def planned(self, table: Table) -> PlannedTable:
-        """The table as it is now, to be read in this process as long as that is little."""
+    def planned(self, table: TableDefinition) -> PlannedTable:
+        """The table as it is now, to be read in this process up to a size limit."""
         return PlannedTable(self.load(table), self.jvm, table)
 
     def retried(self, text: str) -> list[Any]:
@@ -317,5 +325,5 @@ def quoted(name: str) -> str:
     return "`" + name.replace("`", "``") + "`"
 
 
-def _partition(table: Table, moment: datetime) -> str | None:
-    return None if table.days is None else f"{table.days}_day={moment:%Y-%m-%d}"
+def _partition(table: TableDefinition, moment: datetime) -> str | None:
+    return None if table.partition_by_day_of is None else f"{table.partition_by_day_of}_day={moment:%Y-%m-%d}"

@@ -94,7 +94,7 @@ class Lock:
             self._holder = msgspec.structs.replace(self._holder, left_out=left_out)
             self._write()
 
-    def has_all(self, until: datetime, source: str) -> None:
+    def log_complete_until(self, until: datetime, source: str) -> None:
         """Notes up to which time the log has all of a source, to the second."""
         with self._writing:
             complete = {**self._holder.complete, source: until.replace(microsecond=0)}

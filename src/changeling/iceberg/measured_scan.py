@@ -17,9 +17,9 @@ from pyiceberg.table import Table as IcebergTable
 from changeling.iceberg.conditions import EVERYTHING, Condition, all_of, is_set
 from changeling.iceberg.parquet_files import filesystem
 
-MOST_BYTES = 256 * 1024 * 1024
+MAX_BYTES = 256 * 1024 * 1024
 """What is read in this process: uncompressed, and only the columns that are needed."""
-MOST_FILES = 1_000
+MAX_FILES = 1_000
 _OPENED_AT_ONCE = 8
 
 
@@ -36,12 +36,12 @@ class Budget:
     def take(self, size: int) -> None:
         """Counts bytes that are to be read; raises `NeedsSpark` where they become too many."""
         self._taken += size
-        if self._taken > MOST_BYTES:
+        if self._taken > MAX_BYTES:
             raise NeedsSpark(f"{self._taken / 1e6:,.1f} MB have to be read")
 
 
 class BoundedReads(Protocol):
-    """A table that is read in this process as long as that is little: what is more raises `NeedsSpark`."""
+    """A table that is read in this process up to a size limit; beyond it, `NeedsSpark` is raised."""
 
     def rows(self, where: Condition, columns: Sequence[str]) -> pa.Table:
         """Some columns of the rows that meet a condition."""
@@ -50,7 +50,7 @@ class BoundedReads(Protocol):
         """One row that meets a condition and has a value in a column, with that column alone; none where there is none."""
 
     def matching(self, rows: pa.Table, where: Condition) -> pa.Table:
-        """Those of some rows of the table that meet a condition."""
+        """Filters rows of the table by a condition."""
 
 
 @dataclass(frozen=True)
@@ -66,7 +66,7 @@ class MeasuredTable:
         """The rows of a snapshot, or the current ones, that meet a condition; raises `NeedsSpark` where that is too much."""
         scan = self.table.scan(row_filter=where, selected_fields=tuple(columns), snapshot_id=snapshot)
         tasks = list(scan.plan_files())
-        if len(tasks) > MOST_FILES:
+        if len(tasks) > MAX_FILES:
             raise NeedsSpark(f"{len(tasks):,} files have to be read")
         self.budget.take(self._size(tasks, where, None if "*" in columns else set(columns)))
         return self._scan(scan.projection(), where).to_table(tasks)
@@ -86,7 +86,7 @@ class MeasuredTable:
         return found
 
     def matching(self, rows: pa.Table, where: Condition) -> pa.Table:
-        """Those of some rows of the table that meet a condition."""
+        """Filters rows of the table by a condition."""
         return rows.filter(self._expression(where))
 
     def _scan(self, wanted: Schema, where: Condition, limit: int | None = None) -> ArrowScan:

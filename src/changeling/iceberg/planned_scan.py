@@ -13,24 +13,24 @@ from pyiceberg.io.pyarrow import expression_to_pyarrow
 from pyiceberg.schema import Schema
 
 from changeling.iceberg.conditions import EVERYTHING, Condition, all_of, columns_in, is_set
-from changeling.iceberg.data_files import FIELD_ID, DataFile, OpenFile, listed
+from changeling.iceberg.data_files import FIELD_ID, DataFile, OpenFile, plan_files
 from changeling.iceberg.file_parts import FileParts, shared_out
 from changeling.iceberg.measured_scan import NeedsSpark
 from changeling.iceberg.parquet_files import numbered
-from changeling.iceberg.table import Table
+from changeling.iceberg.table_definition import TableDefinition
 
-MOST_BYTES = 4 * 1024 * 1024
+MAX_BYTES = 4 * 1024 * 1024
 """Size of the files that are read in this process: above it, the start of a Spark job is the smaller part of the work."""
-MOST_FILES = 64
+MAX_FILES = 64
 
 
 @dataclass(frozen=True)
 class PlannedTable:
     """A table at its current snapshot, loaded by Iceberg's library."""
 
-    java: Any
+    iceberg_table: Any
     jvm: Any
-    table: Table
+    table: TableDefinition
     unbounded: bool = False
     """Everything is read here, whatever its size."""
 
@@ -39,7 +39,7 @@ class PlannedTable:
         names = self.table.columns.names if "*" in columns else list(columns)
         files = self._files(where)
         size = sum(file.size for file in files)
-        if not self.unbounded and (size > MOST_BYTES or len(files) > MOST_FILES):
+        if not self.unbounded and (size > MAX_BYTES or len(files) > MAX_FILES):
             raise NeedsSpark(f"{len(files):,} files of {size / 1e6:,.1f} MB have to be read")
         read = self._columns({*names, *columns_in(where)})
         found = [read.empty_table(), *(_live_rows(file, read) for file in files)]
@@ -57,21 +57,23 @@ class PlannedTable:
         return self.rows(wanted, [column]).slice(0, 1)
 
     def matching(self, rows: pa.Table, where: Condition) -> pa.Table:
-        """Those of some rows of the table that meet a condition."""
+        """Filters rows of the table by a condition."""
         return rows if where == EVERYTHING else rows.filter(self._expression(where))
 
     def _expression(self, where: Condition) -> pc.Expression:
         return expression_to_pyarrow(bind(self._schema, where, case_sensitive=True), self._schema)
 
     def _files(self, where: Condition) -> list[DataFile]:
-        snapshot = self.java.currentSnapshot()
-        return listed(self.java, self.jvm, None if snapshot is None else snapshot.snapshotId(), where)
+        snapshot = self.iceberg_table.currentSnapshot()
+        return plan_files(self.iceberg_table, self.jvm, None if snapshot is None else snapshot.snapshotId(), where)
 
     def _columns(self, names: set[str]) -> pa.Schema:
         schema = msgspec.json.decode(self._schema_json)
-        # A table of an earlier version, which nobody wrote since, lacks columns: an id of no column, so they are NULL.
+        # A table of an older layout lacks columns: an id that does not exist makes them NULL.
         there = {field["name"] for field in schema["fields"]}
-        own = Table(self.table.name, pa.schema([field for field in self.table.columns if field.name in there]))
+        own = TableDefinition(
+            self.table.name, pa.schema([field for field in self.table.columns if field.name in there])
+        )
         known = {field.name: field for field in numbered(own, schema)}
         return pa.schema(
             [
@@ -83,7 +85,7 @@ class PlannedTable:
 
     @cached_property
     def _schema_json(self) -> str:
-        return str(self.jvm.org.apache.iceberg.SchemaParser.toJson(self.java.schema()))
+        return str(self.jvm.org.apache.iceberg.SchemaParser.toJson(self.iceberg_table.schema()))
 
     @cached_property
     def _schema(self) -> Schema:

@@ -13,7 +13,7 @@ from pyiceberg.table import Table as IcebergTable
 from changeling.iceberg.catalog import NAME, Catalog, check_place, prepare
 from changeling.iceberg.conditions import EVERYTHING, Condition
 from changeling.iceberg.embedded_catalog import EmbeddedCatalog
-from changeling.iceberg.table import Table
+from changeling.iceberg.table_definition import TableDefinition
 from changeling.model.errors import ChangelingError
 
 
@@ -24,13 +24,15 @@ class Tables:
         self._settings, self._namespace = catalog, namespace
         self._catalog: PyIcebergCatalog | None = None
 
-    def summaries(self, table: Table, tag: str | None = None) -> Iterator[dict[str, Any]]:
+    def summaries(self, table: TableDefinition, tag: str | None = None) -> Iterator[dict[str, Any]]:
         """The summaries of snapshots from the newest back, as far as they are not expired, and of the tagged one."""
         found = self._load(table)
         if found is not None:
             yield from summaries_of(found, tag)
 
-    def rows(self, table: Table, where: Condition = EVERYTHING, columns: tuple[str, ...] = ("*",)) -> pa.Table:
+    def rows(
+        self, table: TableDefinition, where: Condition = EVERYTHING, columns: tuple[str, ...] = ("*",)
+    ) -> pa.Table:
         """The rows of a table, or those that match a condition."""
         found = self._load(table)
         if found is None:
@@ -58,7 +60,7 @@ class Tables:
 
     def load(self, name: str) -> IcebergTable | None:
         """A table as PyIceberg has it; None where there is none of that name."""
-        return self._load(Table(name, pa.schema([])))
+        return self._load(TableDefinition(name, pa.schema([])))
 
     def catalog(self) -> PyIcebergCatalog:
         """The catalog, to write small tables without Spark; the embedded one is created where it is missing."""
@@ -85,7 +87,7 @@ class Tables:
             self._catalog = _opened(self._settings)
         return self._catalog
 
-    def _load(self, table: Table) -> IcebergTable | None:
+    def _load(self, table: TableDefinition) -> IcebergTable | None:
         try:
             catalog = self._open()
             return None if catalog is None else catalog.load_table((self._namespace, table.name))

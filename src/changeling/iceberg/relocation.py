@@ -29,7 +29,7 @@ _MANIFEST_LIST = "manifest_path"
 
 @dataclass(frozen=True)
 class Relocated:
-    """What a relocation did."""
+    """The result of a relocation."""
 
     from_places: list[str]
     """Where the warehouse was; empty where all is well already."""

@@ -27,7 +27,7 @@ _ENDPOINTS = [
     "HEAD /v1/{prefix}/namespaces/{namespace}/tables/{table}",
 ]
 """Clients that look at this list ask for nothing else, and refuse to write by themselves."""
-_MOST_DISCARDED = 1024 * 1024
+_MAX_DISCARDED = 1024 * 1024
 _GZIP = b"\x1f\x8b"
 
 
@@ -154,7 +154,7 @@ class _Handler(BaseHTTPRequestHandler):
     def _discard_body(self) -> None:
         """Reads what a request brings along, so that the connection can be used again; too much of it closes the connection."""
         length = self.headers.get("Content-Length", "0")
-        if "Transfer-Encoding" in self.headers or not length.isdecimal() or int(length) > _MOST_DISCARDED:
+        if "Transfer-Encoding" in self.headers or not length.isdecimal() or int(length) > _MAX_DISCARDED:
             self.close_connection = True
         else:
             self.rfile.read(int(length))

@@ -5,7 +5,7 @@ from typing import Any, TypeAlias
 
 import msgspec
 
-from changeling.iceberg.data_files import DataFile, parsed
+from changeling.iceberg.data_files import DataFile, data_file_from_json
 from changeling.iceberg.deletion_vectors import Vector
 from changeling.iceberg.parquet_files import WrittenFile
 
@@ -18,11 +18,11 @@ class RowDelta(msgspec.Struct, frozen=True):
     """Each data file as it was, with the vector that replaces the one it had."""
 
 
-def commit(table: Any, jvm: Any, planned: int | None, delta: RowDelta, said: Mapping[str, str]) -> list[DataFile]:
+def commit(table: Any, jvm: Any, planned: int | None, delta: RowDelta, summary: Mapping[str, str]) -> list[DataFile]:
     """Commits a row delta, with these entries in the snapshot's summary; the files that were added, with their bounds.
 
     `planned` is the snapshot in which the rows were looked up. The commit is refused where others removed or added rows since:
-    files that went away, files and vectors that came. Without rows to delete, nothing can be in the way.
+    removed files, new files, new deletion vectors. Pure appends cannot conflict.
     """
     iceberg = jvm.org.apache.iceberg
     commit = table.newRowDelta()
@@ -30,7 +30,7 @@ def commit(table: Any, jvm: Any, planned: int | None, delta: RowDelta, said: Map
     for written in delta.added:
         made = registered(jvm, table, written)
         commit.addRows(made)
-        added.append(parsed(iceberg.ContentFileParser.toJson(made, table.spec())))
+        added.append(data_file_from_json(iceberg.ContentFileParser.toJson(made, table.spec())))
     specs = table.specs()
     mapper = iceberg.shaded.com.fasterxml.jackson.databind.ObjectMapper()
     for file, vector in delta.deleted:
@@ -49,7 +49,7 @@ def commit(table: Any, jvm: Any, planned: int | None, delta: RowDelta, said: Map
         commit.validateDeletedFiles()
         commit.validateNoConflictingDataFiles()
         commit.validateNoConflictingDeleteFiles()
-    _finish(commit, said)
+    _finish(commit, summary)
     return added
 
 
@@ -57,24 +57,24 @@ CommitFiles: TypeAlias = Callable[[Any, Any, Sequence[WrittenFile], Mapping[str,
 """Commits files to a table, with entries in the snapshot's summary."""
 
 
-def commit_added(table: Any, jvm: Any, files: Sequence[WrittenFile], said: Mapping[str, str]) -> None:
+def commit_added(table: Any, jvm: Any, files: Sequence[WrittenFile], summary: Mapping[str, str]) -> None:
     """Commits files of new rows."""
     commit = table.newAppend()
     for written in files:
         commit.appendFile(registered(jvm, table, written))
-    _finish(commit, said)
+    _finish(commit, summary)
 
 
-def commit_all(table: Any, jvm: Any, files: Sequence[WrittenFile], said: Mapping[str, str]) -> None:
+def commit_all(table: Any, jvm: Any, files: Sequence[WrittenFile], summary: Mapping[str, str]) -> None:
     """Commits files that replace all rows of the table."""
     commit = table.newOverwrite().overwriteByRowFilter(jvm.org.apache.iceberg.expressions.Expressions.alwaysTrue())
     for written in files:
         commit.addFile(registered(jvm, table, written))
-    _finish(commit, said)
+    _finish(commit, summary)
 
 
-def _finish(commit: Any, said: Mapping[str, str]) -> None:
-    for name, value in said.items():
+def _finish(commit: Any, summary: Mapping[str, str]) -> None:
+    for name, value in summary.items():
         commit.set(name, value)
     commit.commit()
 

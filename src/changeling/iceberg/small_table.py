@@ -19,7 +19,7 @@ from pyiceberg.exceptions import (
 from pyiceberg.table import Table as IcebergTable
 
 from changeling.iceberg.reader import Tables
-from changeling.iceberg.table import Table
+from changeling.iceberg.table_definition import TableDefinition
 from changeling.model.errors import ChangelingError
 
 Result = TypeVar("Result")
@@ -43,7 +43,7 @@ _PROPERTIES = {
 class SmallTable:
     """One such table; it is created with its first rows."""
 
-    def __init__(self, tables: Tables, table: Table) -> None:
+    def __init__(self, tables: Tables, table: TableDefinition) -> None:
         self._tables, self._table = tables, table
 
     def rows(self) -> list[dict[str, Any]]:

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from changeling.iceberg.failpoints import reach
-from changeling.iceberg.table import StoredTables
-from changeling.log import layout
+from changeling.iceberg.table_definition import StoredTables
+from changeling.log import log_tables
 
 if TYPE_CHECKING:
     from changeling.iceberg.lake import Lake
@@ -29,7 +29,7 @@ class BatchPlan(msgspec.Struct, frozen=True):
 
 def stored_plans(tables: StoredTables) -> Iterator[tuple[str, BatchPlan]]:
     """The plans of all sources in order, each with its source, as the table `batches` has them."""
-    rows = sorted(tables.rows(layout.BATCHES).to_pylist(), key=lambda row: (row["batch"], row["attempt"]))
+    rows = sorted(tables.rows(log_tables.BATCHES).to_pylist(), key=lambda row: (row["batch"], row["attempt"]))
     for row in rows:
         yield row["source"], BatchPlan(row["batch"], row["attempt"], row["kind"], row["plan"], row["planned_at"])
 
@@ -41,7 +41,7 @@ def last_attempts(plans: Iterable[BatchPlan]) -> list[BatchPlan]:
 
 
 class BatchPlans:
-    """The plans of all sources, for whoever adds to them."""
+    """The plans of all sources, as the writing process has them."""
 
     def __init__(self, lake: "Lake") -> None:
         self._lake = lake
@@ -70,7 +70,7 @@ class BatchPlans:
             "plan": plan.text,
             "planned_at": moment,
         }
-        self._lake.append_rows(layout.BATCHES, [row], moment)
+        self._lake.append_rows(log_tables.BATCHES, [row], moment)
         reach("plan.after")
         self._note(source, msgspec.structs.replace(plan, planned_at=moment))
 

@@ -4,11 +4,10 @@ from collections.abc import Iterable
 
 import msgspec
 
+from changeling.model.operation import ROW_OPERATIONS, Operation
 from changeling.model.table import TableName
 
-ROWS = ("read", "insert", "update", "upsert", "replace", "delete")
-"""Changes of one row."""
-OF_TABLES = (*ROWS, "truncate")
+TABLE_OPERATIONS = (*sorted(operation.value for operation in ROW_OPERATIONS), Operation.TRUNCATE.value)
 """Changes of the rows of a table; the others are control changes."""
 
 
@@ -29,8 +28,7 @@ class TableStats(msgspec.Struct, frozen=True):
     versions: list[int] = []
     altered: bool = False
     """A schema version arrived on its own, without a row."""
-    reads: bool = False
-    """It has snapshot rows."""
+    has_snapshot_rows: bool = msgspec.field(default=False, name="reads")
 
 
 class BatchStats(msgspec.Struct, frozen=True):
@@ -69,5 +67,5 @@ def _both(one: TableStats, other: TableStats) -> TableStats:
         max(filter(None, (one.version, other.version)), default=None),
         sorted({*one.versions, *other.versions}),
         altered=one.altered or other.altered,
-        reads=one.reads or other.reads,
+        has_snapshot_rows=one.has_snapshot_rows or other.has_snapshot_rows,
     )

@@ -14,12 +14,12 @@ import msgspec
 from changeling.iceberg.failpoints import reach
 from changeling.iceberg.lake import Lake
 from changeling.iceberg.parquet_files import WrittenFile
-from changeling.log import layout
+from changeling.log import log_tables
 from changeling.log.batch_plans import BatchPlan, BatchPlans
 from changeling.log.batch_stats import BatchStats
 from changeling.log.schema_registry import Registry, Version
 from changeling.log.source_state import PROPERTY, SourceState, State, stored_state
-from changeling.model.layout import tables_array
+from changeling.model.arrow_layouts import tables_array
 
 
 class Progress(msgspec.Struct, frozen=True):
@@ -53,10 +53,10 @@ class Log:
             self._read()
 
     def _read(self) -> None:
-        self.registry.replace(Registry.from_rows(self.lake.rows(layout.SCHEMAS).to_pylist()))
+        self.registry.replace(Registry.from_rows(self.lake.rows(log_tables.SCHEMAS).to_pylist()))
         self.plans = BatchPlans(self.lake)
-        self._advance(state=stored_state(self.lake, layout.CHANGES))
-        self._reject_state = stored_state(self.lake, layout.REJECTS)
+        self._advance(state=stored_state(self.lake, log_tables.CHANGES))
+        self._reject_state = stored_state(self.lake, log_tables.REJECTS)
         self._uncertain = False
 
     @contextmanager
@@ -80,13 +80,13 @@ class Log:
         """How far each source is."""
         return self.progress.state
 
-    def record_poll(self, source: str, moment: datetime, *, all_read: bool, ends: bool) -> None:
-        """What a source had at a time is in the log now: all of it, and the ends of its transactions as far as it had them."""
+    def record_poll(self, source: str, moment: datetime, *, all_read: bool, no_more: bool) -> None:
+        """Records that everything a source had at that time is in the log (`all_read`), and the ends of its transactions (`no_more`)."""
         with self._commits:
             known = self.progress
             if all_read:
                 self._advance(complete={**known.complete, source: moment})
-            if ends:
+            if no_more:
                 self._advance(polled_at={**known.polled_at, source: moment})
 
     def forget_stats(self, merged: Mapping[str, int]) -> None:
@@ -108,7 +108,7 @@ class Log:
         reach("rejects.before")
         with self._committing():
             state = self._reject_state.with_source(source, SourceState(batch=batch))
-            self.lake.append(layout.REJECTS, files, moment, {PROPERTY: state.to_text()})
+            self.lake.append(log_tables.REJECTS, files, moment, {PROPERTY: state.to_text()})
             self._reject_state = state
         reach("rejects.after")
 
@@ -117,7 +117,7 @@ class Log:
         if self._reject_state.batch(source) == batch > self.state.batch(source):
             with self._committing():
                 self.lake.retried(
-                    f"DELETE FROM {self.lake.name(layout.REJECTS)} WHERE source = '{source}' AND batch = {batch}"
+                    f"DELETE FROM {self.lake.name(log_tables.REJECTS)} WHERE source = '{source}' AND batch = {batch}"
                 )
 
     def commit_changes(
@@ -128,7 +128,7 @@ class Log:
         with self._committing():
             known = self.progress
             state = known.state.with_source(source, own)
-            self.lake.append(layout.CHANGES, files, moment, {PROPERTY: state.to_text()})
+            self.lake.append(log_tables.CHANGES, files, moment, {PROPERTY: state.to_text()})
             of_source = {**known.stats.get(source, {}), own.batch: stats}
             self._advance(state=state, stats={**known.stats, source: of_source})
         reach("changes.after")
@@ -165,9 +165,9 @@ class Log:
             }
             for version in versions
         ]
-        self.lake.append_rows(layout.SCHEMAS, rows, moment)
+        self.lake.append_rows(log_tables.SCHEMAS, rows, moment)
 
     def furthest(self, version: Version) -> str | None:
         """The last position in the log of changes that carry a version."""
-        found = self.lake.frame(layout.CHANGES).where(f"schema_id = {version.id}").agg({"position": "max"}).first()
+        found = self.lake.frame(log_tables.CHANGES).where(f"schema_id = {version.id}").agg({"position": "max"}).first()
         return None if found is None else found[0]

@@ -12,7 +12,7 @@ from changeling.model.printable import printable
 from changeling.model.table import Column, TableName, TableSchema
 
 if TYPE_CHECKING:
-    from changeling.log.task_result import Sampled
+    from changeling.log.task_result import TableSample
 
 _TYPE_OF = {"bool": "bool", INTEGER: "int64", DOUBLE: "float64", ANY_SIZE: "decimal", "text": "string", "json": "json"}
 _KIND_OF = {name: kind for kind, name in _TYPE_OF.items()}
@@ -20,7 +20,7 @@ _DOUBLES = "double"
 """The original type of exact numbers that are all doubles as well: the column may become one of doubles."""
 
 
-def inferred(sample: "Sampled", before: TableSchema | None) -> TableSchema:
+def inferred(sample: "TableSample", before: TableSchema | None) -> TableSchema:
     """The columns of a sample together with those that are known."""
     kinds = {name: set(found) for name, found in sample.columns.items()}
     for column in before.columns if before is not None else ():

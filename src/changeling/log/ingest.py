@@ -1,8 +1,9 @@
 """Ingests batch after batch from one source into the log, exactly once.
 
-A batch is planned, and the plan is written down before anything is read. Then come, each in one commit: new schemas, rejects,
-changes. The commit of changes ends the batch, since it brings the source's new state with it. A batch that was interrupted before
-that is read again from its plan; rejects that it had committed are taken back first.
+A batch is planned, and the plan is committed before anything is read. Schemas that its records carry are committed while it is
+read: one that is new makes it be read once more. Then come, each in one commit: inferred schemas, rejects, changes. The commit of
+changes ends the batch, since it brings the source's new state with it. A batch that was interrupted before that is read again from
+its plan; rejects that it had committed are taken back first.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -19,13 +20,13 @@ from changeling.formats import registry as formats
 from changeling.formats.options import ReadOptions
 from changeling.iceberg.failpoints import reach
 from changeling.iceberg.parquet_files import WriteSpec, discard
-from changeling.log import layout
+from changeling.log import log_tables
 from changeling.log.batch_plans import READ, REPLAY, BatchPlan
 from changeling.log.change_log import Log
 from changeling.log.ingest_task import OUTCOME, Batch, IngestKernel
 from changeling.log.schema_registry import CarriedSchemas, Policy, Registry, Version
 from changeling.log.source_state import SourceState, advanced, micros
-from changeling.log.task_result import Outcome, Seen, merged
+from changeling.log.task_result import Outcome, SeenSchema, merged
 from changeling.model.errors import ChangelingError
 from changeling.model.table import TableName, schema_from_json
 from changeling.sources.source import Input, PlanSize, Source, StatefulSource
@@ -39,8 +40,8 @@ _REPLANNED = 3
 
 
 @dataclass(frozen=True)
-class Report:
-    """What a batch did."""
+class BatchReport:
+    """The result of a batch."""
 
     source: str
     batch: int
@@ -51,7 +52,7 @@ class Report:
 
 
 class Ingest:
-    """One source into the log."""
+    """Ingests one source into the log."""
 
     def __init__(
         self,
@@ -119,7 +120,9 @@ class Ingest:
         for schema in options.schemas:
             table = schema.table or (None if names_table else options.table)
             if table is not None and schema.columns and (schema.id is not None or not names_table):
-                declare = partial(Registry.declare, source=name, table=table, schema=schema, policy=self._policy(table))
+                declare = partial(
+                    Registry.register_declared, source=name, table=table, schema=schema, policy=self._policy(table)
+                )
                 self._log.register(declare)
 
     def warnings(self) -> list[str]:
@@ -132,7 +135,7 @@ class Ingest:
         """How far the source is."""
         return self._log.state.of(self.source.name)
 
-    def step(self, started: Callable[[int, PlanSize], None] = lambda batch, size: None) -> Report | None:
+    def step(self, started: Callable[[int, PlanSize], None] = lambda batch, size: None) -> BatchReport | None:
         """Ingests the next batch; None where there is none."""
         with self._resumable():
             polled_at, resumed = datetime.now(UTC), self._pending_plan()
@@ -142,11 +145,11 @@ class Ingest:
                 report = self._read_planned(plan, started)
             if resumed is None:
                 self._log.record_poll(
-                    self.source.name, polled_at, all_read=self.source.took_all, ends=not self.source.has_more
+                    self.source.name, polled_at, all_read=self.source.took_all, no_more=not self.source.has_more
                 )
             return report
 
-    def _read_planned(self, plan: BatchPlan, started: Callable[[int, PlanSize], None]) -> Report:
+    def _read_planned(self, plan: BatchPlan, started: Callable[[int, PlanSize], None]) -> BatchReport:
         for _ in range(_REPLANNED):
             try:
                 return self._read_plan(plan, started)
@@ -157,13 +160,13 @@ class Ingest:
                 plan = self._pending_plan() or plan
         return self._read_plan(plan, started)
 
-    def _read_plan(self, plan: BatchPlan, started: Callable[[int, PlanSize], None]) -> Report:
+    def _read_plan(self, plan: BatchPlan, started: Callable[[int, PlanSize], None]) -> BatchReport:
         size = self.source.plan_size(plan.text)
         started(plan.batch, size)
         given = self.source.input(self._lake.spark, plan.text)
         return self._ingest_batch(plan, given, size, is_replay=False)
 
-    def replay(self, given: Input) -> Report:
+    def replay(self, given: Input) -> BatchReport:
         """Reads records that were rejected before, as a batch of its own: those that decode now are added to the log."""
         with self._resumable():
             if self.read_is_pending:
@@ -204,20 +207,20 @@ class Ingest:
         if reason is None:
             return plan
         self._warnings.append(reason)
-        plan = BatchPlan(plan.batch, plan.attempt + 1, READ, self.source.next() or self.source.nothing())
+        plan = BatchPlan(plan.batch, plan.attempt + 1, READ, self.source.plan_next() or self.source.nothing())
         self._log.add_plan(self.source.name, plan)
         self._pending = plan
         return plan
 
     def _new_plan(self) -> BatchPlan | None:
-        text = self.source.next()
+        text = self.source.plan_next()
         if text is None:
             return None
         plan = BatchPlan(self._next_batch(), 1, READ, text)
         self._log.add_plan(self.source.name, plan)
         return plan
 
-    def _ingest_batch(self, plan: BatchPlan, given: Input, size: PlanSize, *, is_replay: bool) -> Report:
+    def _ingest_batch(self, plan: BatchPlan, given: Input, size: PlanSize, *, is_replay: bool) -> BatchReport:
         begun, moment = monotonic(), datetime.now(UTC)
         outcome, schemas = self._read(plan, given, moment, is_replay)
         reach("read.after")
@@ -227,23 +230,23 @@ class Ingest:
                 f"source {self.source.name}: {outcome.refused.origin}: {outcome.refused.reason} "
                 "(on_error: reject continues without it)"
             )
-        inferred = self._log.register(lambda registry: registry.infer(self.source.name, outcome.samples))
+        inferred = self._log.register(lambda registry: registry.register_sampled(self.source.name, outcome.samples))
         if outcome.rejects and not is_replay:
             self._log.commit_rejects(self.source.name, plan.batch, outcome.rejects, moment)
         state = self._advanced(plan, outcome, moment, is_replay)
         self._log.commit_changes(self.source.name, state, outcome.changes, moment, outcome.stats)
         self._remember(plan)
         self._pending = None
-        return Report(self.source.name, plan.batch, outcome, size, monotonic() - begun, (*schemas, *inferred))
+        return BatchReport(self.source.name, plan.batch, outcome, size, monotonic() - begun, (*schemas, *inferred))
 
     def _read(
         self, plan: BatchPlan, given: Input, moment: datetime, is_replay: bool
     ) -> tuple[Outcome, tuple[Version, ...]]:
         """Reads until every schema in the batch is known: a new one makes its batch be read a second time."""
-        written = (layout.CHANGES,) if is_replay else (layout.CHANGES, layout.REJECTS)
+        written = (log_tables.CHANGES,) if is_replay else (log_tables.CHANGES, log_tables.REJECTS)
         specs = {table.name: self._lake.write_spec(table, moment) for table in written}
         seen = [
-            Seen(one.table, one.schema, one.position, one.position, False)
+            SeenSchema(one.table, one.schema, one.position, one.position, False)
             for one in self.source.known_schemas(plan.text)
         ]
         seen += self._sampled_schemas(plan, given, moment, specs)
@@ -259,7 +262,7 @@ class Ingest:
 
     def _sampled_schemas(
         self, plan: BatchPlan, given: Input, moment: datetime, specs: Mapping[str, WriteSpec]
-    ) -> list[Seen]:
+    ) -> list[SeenSchema]:
         """The declared schemas that a first batch begins with: they are registered before the batch runs.
 
         They hold from the start. For one that comes with the records, all of them are needed to know from where on it holds.
@@ -273,9 +276,9 @@ class Ingest:
         seen = [(one, schema_from_json(one.schema)) for one in outcome.schemas]
         return [one for one, schema in seen if (schema.columns, schema.key) in declared]
 
-    def _learn(self, seen: Sequence[Seen]) -> list[Version]:
+    def _learn(self, seen: Sequence[SeenSchema]) -> list[Version]:
         """Registers the schemas that are new."""
-        # The log is asked once, and not while others wait to commit.
+        # The log is queried once, outside the commit lock.
         furthest = cache(self._log.furthest)
         carried = CarriedSchemas(
             declared=tuple(self.source.options.schemas),
@@ -283,7 +286,7 @@ class Ingest:
             with_all_rows=self._format is None,
         )
         return self._log.register(
-            lambda registry: registry.learn(self.source.name, seen, self._policy, furthest, carried)
+            lambda registry: registry.register_carried(self.source.name, seen, self._policy, furthest, carried)
         )
 
     def _run(
@@ -292,7 +295,7 @@ class Ingest:
         given: Input,
         moment: datetime,
         specs: Mapping[str, WriteSpec],
-        seen: Sequence[Seen],
+        seen: Sequence[SeenSchema],
         *,
         sample_only: bool = False,
     ) -> Outcome:
@@ -330,7 +333,7 @@ class Ingest:
 
 
 def _outcomes(given: Input, kernel: IngestKernel) -> pa.Table:
-    """What the kernel makes of a batch: in the driver where it is small, else in tasks."""
+    """The output of the kernel for a batch: run in the driver where it is small, else in tasks."""
     if given.driver_rows is not None:
         try:
             return pa.Table.from_batches(list(kernel(iter([given.driver_rows]))), OUTCOME)

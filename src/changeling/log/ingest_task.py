@@ -16,13 +16,13 @@ from changeling.formats import registry
 from changeling.formats.decoding import Decoded, Decoder
 from changeling.formats.options import ReadOptions
 from changeling.iceberg.parquet_files import Writer, WriteSpec
-from changeling.log.layout import MOMENT
+from changeling.log.log_tables import MOMENT
+from changeling.log.reject_ids import reject_id
 from changeling.log.schema_ids import Known, SchemaIds
 from changeling.log.schema_sampling import Sampling
 from changeling.log.stats_counter import StatsCounter, placed_positions
-from changeling.log.task_result import Newest, Outcome, Refused
-from changeling.model import layout, position
-from changeling.model.change import Origin
+from changeling.log.task_result import FirstReject, NewestChange, Outcome
+from changeling.model import arrow_layouts, position
 from changeling.sources.source import Reader
 
 OUTCOME = pa.schema([("outcome", pa.binary())])
@@ -31,7 +31,7 @@ _SAMPLED_RECORDS = 1_000
 
 @dataclass(frozen=True)
 class Batch:
-    """What every task of a batch needs to know."""
+    """The settings of all tasks of a batch."""
 
     source: str
     number: int
@@ -91,8 +91,8 @@ class _Task:
         self._stats_counter = StatsCounter()
         self._read = self._rejected = self._changed = self._late = self._ahead = 0
         self._position: str | None = None
-        self._newest: Newest | None = None
-        self._refused: Refused | None = None
+        self._newest: NewestChange | None = None
+        self._refused: FirstReject | None = None
 
     def take(self, records: pa.RecordBatch, no_records: pa.RecordBatch) -> None:
         """Decodes a batch of records and writes the changes and rejects."""
@@ -102,7 +102,7 @@ class _Task:
             changes = _with_topics(changes, self._batch.topics)
         ids, incompatible = self._schemas(changes)
         changes = changes.set_column(
-            changes.schema.get_field_index("schema_id"), layout.CHANGES.field("schema_id"), ids
+            changes.schema.get_field_index("schema_id"), arrow_layouts.CHANGES.field("schema_id"), ids
         )
         rejects = [no_records, decoded.rejects]
         if incompatible:
@@ -160,15 +160,15 @@ class _Task:
             place = pc.index(times, newest).as_py()
             extracted = self._extraction_time
             meta = changes.column("meta")[place].as_py()
-            self._newest = Newest(newest, None if extracted is None or meta is None else extracted(meta))
+            self._newest = NewestChange(newest, None if extracted is None or meta is None else extracted(meta))
 
     def _reject(self, rejects: pa.RecordBatch) -> None:
         if not rejects.num_rows:
             return
         self._rejected += rejects.num_rows
-        origins = layout.origins(rejects)
+        origins = arrow_layouts.origins(rejects)
         if self._refused is None:
-            self._refused = Refused(rejects.column("reason")[0].as_py(), str(origins[0]))
+            self._refused = FirstReject(rejects.column("reason")[0].as_py(), str(origins[0]))
         if self._rejects is None or self._schemas.unknown:
             return
         known = {name: rejects.column(name) for name in rejects.schema.names}
@@ -193,7 +193,7 @@ def _as_they_are(changes: pa.RecordBatch) -> Decoded:
     return Decoded(changes, _NO_REJECTS)
 
 
-_NO_REJECTS = pa.RecordBatch.from_pylist([], schema=layout.REJECTS)
+_NO_REJECTS = pa.RecordBatch.from_pylist([], schema=arrow_layouts.REJECTS)
 
 
 def _with_topics(changes: pa.RecordBatch, topics: dict[str, int]) -> pa.RecordBatch:
@@ -214,28 +214,8 @@ def _split_incompatible(
     changes: pa.RecordBatch, records: pa.RecordBatch, incompatible: dict[int, str]
 ) -> tuple[pa.RecordBatch, pa.RecordBatch]:
     """The other changes, and the complete records of those whose schema is incompatible."""
-    places = {origin: place for place, origin in enumerate(layout.origins(records))}
-    origins = layout.origins(changes)
+    places = {origin: place for place, origin in enumerate(arrow_layouts.origins(records))}
+    origins = arrow_layouts.origins(changes)
     reasons = {places[origins[row]]: reason for row, reason in incompatible.items()}
     kept = np.array([places[origin] not in reasons for origin in origins], bool)
-    return changes.filter(pa.array(kept)), layout.rejects_batch(records, reasons)
-
-
-REJECT_ID = (
-    "CASE WHEN origin.file IS NULL "
-    "THEN concat(source, ':', origin.topic, '/', origin.partition, '@', origin.offset, "
-    "CASE WHEN origin.ordinal > 0 THEN concat('~', origin.ordinal) ELSE '' END) "
-    "ELSE concat(source, ':', origin.file, '#', origin.record) END"
-)
-"""What `reject_id` gives, in SQL over rows of the log."""
-
-
-def reject_id(source: str, origin: Origin) -> str:
-    """The name of a rejected record: its source, and its place there.
-
-    The number of its topic distinguishes a topic from one that was recreated under the same name.
-    """
-    if origin.file is None:
-        recreated = f"~{origin.ordinal}" if origin.ordinal else ""
-        return f"{source}:{origin.topic}/{origin.partition}@{origin.offset}{recreated}"
-    return f"{source}:{origin.file}#{origin.record}"
+    return changes.filter(pa.array(kept)), arrow_layouts.rejects_batch(records, reasons)

@@ -6,8 +6,8 @@ import pyarrow.compute as pc
 from changeling.formats.meta_template import with_whole_meta
 from changeling.iceberg.conditions import equals
 from changeling.iceberg.reader import Tables
-from changeling.log.layout import CHANGES, SCHEMAS
-from changeling.model import layout
+from changeling.log.log_tables import CHANGES, SCHEMAS
+from changeling.model import arrow_layouts
 from changeling.model.table import TableName
 
 
@@ -25,8 +25,8 @@ def last_changes(log: Tables, table: TableName, count: int) -> pa.Table:
     rows = rows.slice(max(0, rows.num_rows - count))
     texts = {row["id"]: row["schema"] for row in log.rows(SCHEMAS, columns=("id", "schema")).to_pylist()}
     schemas = pa.array([texts.get(number) for number in rows.column("schema_id").to_pylist()], pa.string())
-    found = rows.append_column("schema", schemas).select(layout.CHANGES.names).cast(layout.CHANGES)
-    return pa.Table.from_batches(map(with_whole_meta, found.combine_chunks().to_batches()), layout.CHANGES)
+    found = rows.append_column("schema", schemas).select(arrow_layouts.CHANGES.names).cast(arrow_layouts.CHANGES)
+    return pa.Table.from_batches(map(with_whole_meta, found.combine_chunks().to_batches()), arrow_layouts.CHANGES)
 
 
 def _order(rows: pa.Table) -> pa.Array:

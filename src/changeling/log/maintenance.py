@@ -9,9 +9,9 @@ from datetime import UTC, datetime, timedelta
 
 from changeling.iceberg.catalog import NAME
 from changeling.iceberg.lake import Lake, quoted
-from changeling.iceberg.table import Table
-from changeling.log import layout
-from changeling.log.layout import DROPPED, TABLES
+from changeling.iceberg.table_definition import TableDefinition
+from changeling.log import log_tables
+from changeling.log.log_tables import DROPPED, TABLES
 from changeling.log.source_state import PROPERTY, STATE_TAG
 
 READER_TAG = "reader-"
@@ -23,7 +23,7 @@ _FEW_FILES = 5
 
 @dataclass(frozen=True)
 class Done:
-    """What was done to one table."""
+    """The result of maintenance for one table."""
 
     table: str
     files_before: int
@@ -41,7 +41,7 @@ def maintain(
     keep_changes: datetime | None = None,
 ) -> list[Done]:
     """Maintains every table of a pipeline; only the log has a retention. Changes since `keep_changes` stay in any case."""
-    if not lake.has(layout.CHANGES):
+    if not lake.has(log_tables.CHANGES):
         return []
     there = set(lake.names())
     wanted = [table for table in TABLES if table.name in there]
@@ -56,20 +56,20 @@ def expire(lake: Lake) -> None:
 
 
 def _maintain(
-    lake: Lake, table: Table, retention_millis: int, keep_snapshots: timedelta, keep_changes: datetime | None
+    lake: Lake, table: TableDefinition, retention_millis: int, keep_snapshots: timedelta, keep_changes: datetime | None
 ) -> Done:
     now = datetime.now(UTC)
     slowest = _slowest_reader(lake, table)
     before = lake.size(table)
     dropped = 0
-    if table is layout.CHANGES:
+    if table is log_tables.CHANGES:
         before_day = _earlier(_earlier(now - timedelta(milliseconds=retention_millis), slowest), keep_changes)
         dropped = _drop_days(lake, table, before_day)
     rewritten = compact(lake, table)
     # We may commit nothing between these two: it would hide a state that was committed in between.
     lake.tag_newest(table, STATE_TAG, PROPERTY)
     expired = lake.expire(table, _earlier(now - keep_snapshots, slowest))
-    orphans = remove_orphans(lake, table, now - _ORPHANS_AFTER) if table.days is not None else 0
+    orphans = remove_orphans(lake, table, now - _ORPHANS_AFTER) if table.partition_by_day_of is not None else 0
     return Done(table.name, before.files, lake.size(table).files, rewritten, expired, dropped, orphans)
 
 
@@ -77,25 +77,25 @@ def _earlier(moment: datetime, other: datetime | None) -> datetime:
     return moment if other is None else min(moment, other)
 
 
-def _slowest_reader(lake: Lake, table: Table) -> datetime | None:
+def _slowest_reader(lake: Lake, table: TableDefinition) -> datetime | None:
     """When the snapshot was made that the slowest reader has read up to."""
     moments = [moment for name, moment in lake.tags(table).items() if name.startswith(READER_TAG)]
     return min(moments, default=None)
 
 
-def _drop_days(lake: Lake, table: Table, before: datetime) -> int:
+def _drop_days(lake: Lake, table: TableDefinition, before: datetime) -> int:
     """Drops whole days, so that no file is rewritten; returns how many files were dropped."""
     day = f"{before:%Y-%m-%d}"
-    column = f"partition.{table.days}_day"
+    column = f"partition.{table.partition_by_day_of}_day"
     found = lake.sql(f"SELECT count(*) FROM {lake.name(table)}.files WHERE {column} < DATE '{day}'").collect()[0][0]
     if found:
         # Recorded first: whoever looks for the first change must know that it may be gone.
         lake.retried(f"ALTER TABLE {lake.name(table)} SET TBLPROPERTIES ('{DROPPED}' = '{day}')")
-        lake.retried(f"DELETE FROM {lake.name(table)} WHERE {table.days} < TIMESTAMP '{day} 00:00:00'")
+        lake.retried(f"DELETE FROM {lake.name(table)} WHERE {table.partition_by_day_of} < TIMESTAMP '{day} 00:00:00'")
     return int(found)
 
 
-def compact(lake: Lake, table: Table) -> int:
+def compact(lake: Lake, table: TableDefinition) -> int:
     """Rewrites small files, and those of which rows were deleted; returns how many there were."""
     size = lake.size(table)
     if size.files < _FEW_FILES and not size.deletes:
@@ -109,7 +109,7 @@ def compact(lake: Lake, table: Table) -> int:
     return int(lake.retried(call)[0].rewritten_data_files_count)
 
 
-def remove_orphans(lake: Lake, table: Table, before: datetime) -> int:
+def remove_orphans(lake: Lake, table: TableDefinition, before: datetime) -> int:
     """Files that tasks wrote and no batch took, such as those of an interrupted batch."""
     call = (
         f"CALL {NAME}.system.remove_orphan_files(table => '{_procedure_name(lake, table)}', "
@@ -118,5 +118,5 @@ def remove_orphans(lake: Lake, table: Table, before: datetime) -> int:
     return len(lake.retried(call))
 
 
-def _procedure_name(lake: Lake, table: Table) -> str:
+def _procedure_name(lake: Lake, table: TableDefinition) -> str:
     return f"`{lake.namespace}`.{quoted(table.name)}".replace("\\", "\\\\").replace("'", "\\'")

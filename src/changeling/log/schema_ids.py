@@ -1,18 +1,17 @@
 """Maps the schemas that changes carry to their numbers in the registry, in the tasks."""
 
-from collections.abc import Iterable
 from typing import TypeAlias
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from changeling.log.task_result import Seen
+from changeling.log.table_groups import grouped, table_at
+from changeling.log.task_result import SeenSchema
 from changeling.model.table import TableName
 
 Known: TypeAlias = dict[tuple[TableName, str], "int | str"]
 """The number of each schema text of each table, or the reason why its records are rejected."""
-_NOWHERE = TableName(None, None, "")
 
 
 class SchemaIds:
@@ -20,7 +19,7 @@ class SchemaIds:
 
     def __init__(self, known: Known) -> None:
         self._known = known
-        self._seen: dict[tuple[TableName, str], Seen] = {}
+        self._seen: dict[tuple[TableName, str], SeenSchema] = {}
         self.unknown = False
         """A schema has no number yet."""
 
@@ -50,7 +49,7 @@ class SchemaIds:
         incompatible = {int(row): reasons[int(codes[row])] for row in np.flatnonzero(np.isin(codes, list(reasons)))}
         return ids, incompatible
 
-    def seen(self) -> list[Seen]:
+    def seen(self) -> list[SeenSchema]:
         """Each schema of each table."""
         return list(self._seen.values())
 
@@ -62,24 +61,4 @@ class SchemaIds:
         if before is not None:
             first, last = min(first, before.first), max(last, before.last)
         arrived = bool(changes.column("arrived")[int(np.argmax(rows))].as_py())
-        self._seen[table, text] = Seen(table, text, first, last, arrived)
-
-
-def grouped(columns: Iterable[pa.Array]) -> tuple[np.ndarray, np.ndarray]:
-    """A group number for each row (rows of the same values), and the first row of each group."""
-    codes: np.ndarray | int = 0
-    for column in columns:
-        encoded = column.dictionary_encode()
-        codes = codes * (len(encoded.dictionary) + 1) + _indices(encoded)
-    _, first, inverse = np.unique(codes, return_index=True, return_inverse=True)
-    return inverse, first
-
-
-def _indices(encoded: pa.DictionaryArray) -> np.ndarray:
-    return np.asarray(pc.add(pc.fill_null(encoded.indices, -1), 1), np.int64)
-
-
-def table_at(changes: pa.RecordBatch, row: int) -> TableName:
-    """The table of one change."""
-    found = changes.column("table")[row].as_py()
-    return _NOWHERE if found is None else TableName(found["catalog"], found["schema"], found["name"])
+        self._seen[table, text] = SeenSchema(table, text, first, last, arrived)

@@ -12,7 +12,7 @@ import msgspec
 from changeling.log.inferred_schemas import advice, inferred
 from changeling.log.schema_evolution import Difference, difference, shown
 from changeling.log.schema_ids import Known
-from changeling.log.task_result import Sampled, Seen
+from changeling.log.task_result import SeenSchema, TableSample
 from changeling.model.errors import ChangelingError
 from changeling.model.table import TableName, TableSchema, schema_from_json
 
@@ -48,7 +48,7 @@ class CarriedSchemas(msgspec.Struct, frozen=True, kw_only=True):
     """How the schemas that come with the records of a source are to be taken."""
 
     declared: tuple[TableSchema, ...] = ()
-    """Those that the user declared for whatever table comes: they hold from the start."""
+    """The schemas that the user declared for any table: they hold from the start."""
     by_number: bool = False
     """The numbers that records give to schemas are those of the registry, and not the source's own."""
     with_all_rows: bool = False
@@ -108,7 +108,7 @@ class Registry:
             if version.origin != "inferred"
         )
 
-    def known(self, source: str, seen: Sequence[Seen] = (), *, by_number: bool = False) -> Known:
+    def known(self, source: str, seen: Sequence[SeenSchema] = (), *, by_number: bool = False) -> Known:
         """The number of each schema text as records of this source carry it, or why they are rejected.
 
         Spellings that records may use are foreseen; others are looked up where they were `seen`. The numbers that records give
@@ -141,7 +141,7 @@ class Registry:
         meant = (known for known in own if by_number or known.origin == "declared")
         return next((known for known in meant if known.schema == _plain(schema)), None)
 
-    def declare(self, source: str, table: TableName, schema: TableSchema, policy: Policy) -> list[Version]:
+    def register_declared(self, source: str, table: TableName, schema: TableSchema, policy: Policy) -> list[Version]:
         """Registers what the user declares; new versions only. A number that the user gives must be a new one."""
         plain = _plain(schema)
         for version in self.versions:
@@ -157,10 +157,10 @@ class Registry:
             )
         return [self._add(_Candidate(source, table, plain, "declared", number=schema.id), policy)]
 
-    def learn(
+    def register_carried(
         self,
         source: str,
-        seen: Sequence[Seen],
+        seen: Sequence[SeenSchema],
         policy: Callable[[TableName], Policy],
         furthest: Callable[[Version], str | None],
         carried: CarriedSchemas,
@@ -192,13 +192,13 @@ class Registry:
                 raise
         return added
 
-    def again(self, version: Version, position: str) -> Version:
+    def reinstate(self, version: Version, position: str) -> Version:
         """Registers that a version holds again from a position on."""
         candidate = _Candidate(version.source, version.table, version.schema, "carried", position)
         return self._add(candidate, "evolve", with_all_rows=True)
 
     def replace(self, other: "Registry") -> None:
-        """Has the versions of another registry from now on: what was read again, or what is stored by now."""
+        """Replaces all versions by those of another registry: of one that was read again, or was just stored."""
         self.versions = other.versions
 
     def forget(self, versions: Iterable[Version]) -> None:
@@ -206,13 +206,13 @@ class Registry:
         gone = {version.id for version in versions}
         self.versions = [version for version in self.versions if version.id not in gone]
 
-    def infer(self, source: str, samples: Iterable[Sampled]) -> list[Version]:
+    def register_sampled(self, source: str, samples: Iterable[TableSample]) -> list[Version]:
         """Registers what samples show of tables without a declared schema. A later version only ever widens."""
         undeclared = [sample for sample in samples if not self.of(source, sample.table)]
-        return [version for sample in undeclared for version in self.meet(source, sample)]
+        return [version for sample in undeclared for version in self.register_undeclared(source, sample)]
 
-    def meet(self, source: str, sample: Sampled) -> list[Version]:
-        """Registers columns that values have and no schema declares; a new version where they are new or need a wider type."""
+    def register_undeclared(self, source: str, sample: TableSample) -> list[Version]:
+        """Registers columns that values have and no schema declares, as a new version where any is new or wider."""
         before = self.undeclared(source, sample.table)
         schema = inferred(sample, before)
         if schema == before:
@@ -234,12 +234,19 @@ class Registry:
     def _is_new(
         self,
         source: str,
-        one: Seen,
+        one: SeenSchema,
         plain: TableSchema,
-        batch: Sequence[Seen],
+        batch: Sequence[SeenSchema],
         furthest: Callable[[Version], str | None],
         policy: Policy,
     ) -> bool:
+        """Whether a schema that records carry becomes a version.
+
+        - It was never registered: yes.
+        - All versions with it are incompatible: only where the policy is to ignore, which takes it otherwise now.
+        - It is the newest version, or no newer one is compatible, or its positions are places of arrival: no.
+        - It is older than the newest one: yes where it returns after everything else, no where it is only late.
+        """
         versions = self.of(source, one.table)
         same = [version for version in versions if version.schema == plain]
         if not same or (policy == "ignore" and all(version.incompatible for version in same)):

@@ -9,8 +9,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from changeling.envelope.text_columns import as_mask
-from changeling.log.schema_ids import grouped, table_at
-from changeling.log.task_result import Sampled
+from changeling.log.table_groups import grouped, table_at
+from changeling.log.task_result import TableSample
 from changeling.model.json_numbers import needs
 from changeling.model.table import TableName
 
@@ -66,10 +66,10 @@ class Sampling:
         if key is not None and table not in self._keys:
             self._keys[table] = tuple(msgspec.json.decode(key))
 
-    def found(self) -> list[Sampled]:
+    def found(self) -> list[TableSample]:
         """The samples."""
         return [
-            Sampled(table, {name: sorted(kinds) for name, kinds in columns.items()}, self._keys.get(table, ()))
+            TableSample(table, {name: sorted(kinds) for name, kinds in columns.items()}, self._keys.get(table, ()))
             for table, columns in self._columns.items()
             if columns
         ]

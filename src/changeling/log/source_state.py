@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 import msgspec
 
-from changeling.iceberg.table import Table
+from changeling.iceberg.table_definition import TableDefinition
 
 if TYPE_CHECKING:
     from changeling.log.task_result import Outcome
@@ -69,11 +69,11 @@ class State(msgspec.Struct, frozen=True):
 class Summarised(Protocol):
     """Tables whose snapshots have summaries: through Spark, or without it."""
 
-    def summaries(self, table: Table, tag: str) -> Iterable[Mapping[str, Any]]:
+    def summaries(self, table: TableDefinition, tag: str) -> Iterable[Mapping[str, Any]]:
         """From the newest back, and that of the tagged one."""
 
 
-def stored_state(tables: Summarised, table: Table) -> State:
+def stored_state(tables: Summarised, table: TableDefinition) -> State:
     """How far each source is, by the snapshots of a table."""
     return newest(tables.summaries(table, STATE_TAG))
 

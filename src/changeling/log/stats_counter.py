@@ -6,8 +6,8 @@ import msgspec
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from changeling.log.batch_stats import OF_TABLES, BatchStats, TableStats, together
-from changeling.log.schema_ids import grouped, table_at
+from changeling.log.batch_stats import TABLE_OPERATIONS, BatchStats, TableStats, together
+from changeling.log.table_groups import grouped, table_at
 from changeling.model.table import TableName
 
 
@@ -59,11 +59,11 @@ def _last(changes: pa.RecordBatch) -> tuple[str, str | None] | None:
 
 
 def placed_positions(changes: pa.RecordBatch | pa.Table) -> pa.Array | pa.ChunkedArray:
-    """Their positions; null for a control change that has none of its own: where it arrived says nothing of the others' order."""
+    """The positions of changes; null for a control change without its own: its place of arrival is not comparable with positions of others."""
     positions, arrived = changes.column("position"), pc.fill_null(changes.column("arrived"), False)
     if not pc.any(arrived).as_py():
         return positions
-    is_control = pc.invert(pc.is_in(changes.column("op"), pa.array(OF_TABLES)))
+    is_control = pc.invert(pc.is_in(changes.column("op"), pa.array(TABLE_OPERATIONS)))
     return pc.if_else(pc.and_(arrived, is_control), None, positions)
 
 
@@ -93,12 +93,12 @@ def _table(table: TableName, changes: pa.RecordBatch) -> TableStats:
         version = (last, pc.max(versions.drop_null().filter(pc.equal(with_schema, last))).as_py())
     return TableStats(
         table,
-        sum(counts.get(op, 0) for op in OF_TABLES),
+        sum(counts.get(op, 0) for op in TABLE_OPERATIONS),
         pc.min(placed_positions(changes)).as_py() or pc.min(positions).as_py(),
         truncated,
         None if key is None else keys[key].as_py(),
         version,
         sorted(pc.unique(versions.drop_null()).to_pylist()),
         altered="ddl" in counts and bool(pc.any(pc.and_(pc.equal(ops, "ddl"), versions.is_valid())).as_py()),
-        reads="read" in counts,
+        has_snapshot_rows="read" in counts,
     )

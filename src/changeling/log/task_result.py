@@ -9,8 +9,11 @@ from changeling.log.batch_stats import BatchStats, together
 from changeling.model.table import TableName
 
 
-class Seen(msgspec.Struct, frozen=True):
-    """A schema that records of a table carried, and between which positions."""
+class SeenSchema(msgspec.Struct, frozen=True):
+    """A schema that records of a table carried, and between which positions.
+
+    Both positions are one for a schema that is known before any record has it.
+    """
 
     table: TableName
     schema: str
@@ -20,7 +23,7 @@ class Seen(msgspec.Struct, frozen=True):
     """Positions are the order of arrival: the dialect has no order of its own."""
 
 
-class Sampled(msgspec.Struct, frozen=True):
+class TableSample(msgspec.Struct, frozen=True):
     """What a sample of a table without a declared schema shows: its columns with the kinds of their values, and its key."""
 
     table: TableName
@@ -28,14 +31,14 @@ class Sampled(msgspec.Struct, frozen=True):
     key: tuple[str, ...] = ()
 
 
-class Newest(msgspec.Struct, frozen=True, order=True):
+class NewestChange(msgspec.Struct, frozen=True, order=True):
     """The newest change: its commit time, and when it was extracted, where the dialect carries it."""
 
     commit_time: int
     extracted: int | None = None
 
 
-class Refused(msgspec.Struct, frozen=True):
+class FirstReject(msgspec.Struct, frozen=True):
     """The first record that was rejected."""
 
     reason: str
@@ -51,12 +54,12 @@ class Outcome(msgspec.Struct, frozen=True, kw_only=True):
     late: int = 0
     ahead: int = 0
     position: str | None = None
-    newest: Newest | None = None
-    schemas: list[Seen] = []
+    newest: NewestChange | None = None
+    schemas: list[SeenSchema] = []
     unknown: bool = False
     """A schema is new: nothing was written."""
-    samples: list[Sampled] = []
-    refused: Refused | None = None
+    samples: list[TableSample] = []
+    refused: FirstReject | None = None
     stats: BatchStats = BatchStats()
     changes: list[WrittenFile] = []
     rejects: list[WrittenFile] = []
@@ -89,12 +92,12 @@ def merged(parts: Iterable[Outcome]) -> Outcome:
     )
 
 
-def _ranges(parts: Iterable[Seen]) -> list[Seen]:
+def _ranges(parts: Iterable[SeenSchema]) -> list[SeenSchema]:
     """Each schema of each table once, from its first position to its last."""
-    found: dict[tuple[TableName, str], Seen] = {}
+    found: dict[tuple[TableName, str], SeenSchema] = {}
     for part in parts:
         other = found.setdefault((part.table, part.schema), part)
-        found[part.table, part.schema] = Seen(
+        found[part.table, part.schema] = SeenSchema(
             part.table,
             part.schema,
             min(part.first, other.first),

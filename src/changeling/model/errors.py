@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator
 
 from changeling.model.printable import printable
 
-_MOST_PROPOSED = 3
+_MAX_PROPOSED = 3
 
 
 class ChangelingError(Exception):
@@ -70,7 +70,7 @@ def perhaps_meant(name: str, known: Iterable[str]) -> str | None:
     """The question whether a few known names are meant by one that is unknown; None where none is near it."""
     by_letters = {choice.casefold(): choice for choice in sorted(known)}
     close = [choice for letters, choice in by_letters.items() if len(name) > 1 and letters.startswith(name.casefold())]
-    if not 0 < len(close) <= _MOST_PROPOSED:
+    if not 0 < len(close) <= _MAX_PROPOSED:
         close = [by_letters[letters] for letters in difflib.get_close_matches(name.casefold(), by_letters, n=1)]
     if not close:
         return None

@@ -31,9 +31,9 @@ _EXACT_BELOW = 100_000
 _UNITS = ((10**12, "TB"), (10**9, "GB"), (10**6, "MB"))
 
 
-def counted(number: int, noun: str) -> str:
-    """A number with its noun, which gets an s unless there is one."""
-    return f"{number:,} {noun}{'' if number == 1 else 's'}"
+def counted(number: int, noun: str, plural: str | None = None) -> str:
+    """A number with its noun: `1 record`, `2,000 records`."""
+    return f"{number:,} {noun if number == 1 else plural or f'{noun}s'}"
 
 
 def sized(amount: int) -> str:

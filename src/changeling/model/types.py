@@ -63,7 +63,7 @@ INTEGER_RANGES = {
 }
 STORED_DIGITS = 38
 """Decimals of more digits than this, or of any number of them, are stored as text: no digit is lost."""
-_MOST_DIGITS = 999
+_MAX_DIGITS = 999
 _DECIMAL = re.compile(r"decimal\((\d{1,3})(?:,(\d{1,3}))?\)")
 
 
@@ -83,7 +83,7 @@ class Type(msgspec.Struct, frozen=True):
 
 def decimal(precision: int, scale: int) -> Type:
     """A decimal of `precision` digits, `scale` of them after the point; of any precision where the wire claims nonsense."""
-    if not 0 < precision <= _MOST_DIGITS or not 0 <= scale <= precision:
+    if not 0 < precision <= _MAX_DIGITS or not 0 <= scale <= precision:
         return Type("decimal")
     return Type("decimal", precision, scale)
 

@@ -2,11 +2,11 @@
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 
-from changeling.iceberg.table import StoredTables
+from changeling.iceberg.table_definition import StoredTables
 from changeling.log.batch_plans import READ, last_attempts, stored_plans
 from changeling.model.position import encode
 from changeling.model.table import TableName
-from changeling.pipelines.loading import Loaded
+from changeling.pipelines.loading import LoadedPipeline
 from changeling.pipelines.server_sources import postgres_sources
 from changeling.replicas.gaps import Unknown
 from changeling.replicas.points import points_of
@@ -15,7 +15,7 @@ from changeling.sources import postgres_plan
 from changeling.sources.postgres_plan import PostgresPlan, Snapshot
 
 
-def unknown_of(loaded: Loaded, tables: StoredTables) -> Callable[[Identity], Sequence[Unknown]]:
+def unknown_of(loaded: LoadedPipeline, tables: StoredTables) -> Callable[[Identity], Sequence[Unknown]]:
     """A function that returns the unknown ranges of a table, as far as the replicas are."""
     captured = {source.name for source in postgres_sources(loaded)}
 

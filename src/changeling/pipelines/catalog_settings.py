@@ -9,14 +9,14 @@ from changeling.iceberg.reader import Tables
 from changeling.iceberg.rest_server import RestServer
 from changeling.model.errors import ChangelingError
 from changeling.pipelines.lakehouse import catalog_of, tables_of
-from changeling.pipelines.loading import Loaded
+from changeling.pipelines.loading import LoadedPipeline
 from changeling.spark import jars
 
 _OF_THE_STORE = ("s3.endpoint", "s3.path-style-access", "s3.region", "client.region")
 """Settings that engines need to read files of the warehouse, and that are no secrets."""
 
 
-def catalog_settings(loaded: Loaded) -> dict[str, str]:
+def catalog_settings(loaded: LoadedPipeline) -> dict[str, str]:
     """By engine, as text; passwords are masked."""
     served = loaded.definition.catalog.get("type") == "rest"
     try:
@@ -36,7 +36,7 @@ class Served:
     """By engine, as `catalog_settings` gives them."""
 
 
-def served_catalog(loaded: Loaded, host: str, port: int, token: str, *, shown: str) -> Served:
+def served_catalog(loaded: LoadedPipeline, host: str, port: int, token: str, *, shown: str) -> Served:
     """The server, which listens already; the settings have `shown` in the place of the token."""
     own = settings_of(catalog_of(loaded))
     store = {name: own[name] for name in _OF_THE_STORE if name in own}
@@ -44,12 +44,12 @@ def served_catalog(loaded: Loaded, host: str, port: int, token: str, *, shown: s
     try:
         server = RestServer(host, port, tables, token, store)
     except OSError as error:
-        raise ChangelingError(f"{host}:{port} cannot be listened to: {error.strerror or error}") from None
+        raise ChangelingError(f"cannot listen on {host}:{port}: {error.strerror or error}") from None
     rest = catalog(loaded.warehouse, loaded.folder, {"type": "rest", "uri": server.uri, "token": shown})
     return Served(server, _settings(loaded, rest, _metadata_files(tables, loaded.definition.name)))
 
 
-def _settings(loaded: Loaded, catalog: Catalog, tables: dict[tuple[str, str], str]) -> dict[str, str]:
+def _settings(loaded: LoadedPipeline, catalog: Catalog, tables: dict[tuple[str, str], str]) -> dict[str, str]:
     stored_on_s3 = loaded.warehouse.startswith(("s3://", "s3a://"))
     found = engine_settings(catalog, tables, (*jars.ICEBERG, *(jars.S3 if stored_on_s3 else ())))
     return {engine: loaded.redacted(text) for engine, text in found.items()}

@@ -13,7 +13,7 @@ from uuid import uuid4
 
 from changeling.files import paths, s3
 from changeling.files.paths import NoFileFound
-from changeling.log import layout
+from changeling.log import log_tables
 from changeling.log.source_state import stored_state
 from changeling.model.errors import ChangelingError, nearest
 from changeling.model.extras import naming_extras
@@ -29,10 +29,10 @@ from changeling.pipelines.definition import (
     Source,
 )
 from changeling.pipelines.lakehouse import missing_jars, tables_of
-from changeling.pipelines.loading import Loaded, WrongPipelineFile, load
+from changeling.pipelines.loading import LoadedPipeline, WrongPipelineFile, load
+from changeling.pipelines.preflight import reach_target
 from changeling.pipelines.record_samples import Sample, sample_of_files, sample_of_topics
 from changeling.pipelines.server_sources import capture_settings, cluster_of, topics_of
-from changeling.pipelines.starting import reach_target
 
 _LISTED = 5
 
@@ -76,7 +76,7 @@ def checks(path: str | Path) -> list[Check]:
     return [Check(subject, partial(_found, loaded, look)) for subject, look in looks.items()]
 
 
-def _found(loaded: Loaded, look: Callable[[], Finding]) -> Finding:
+def _found(loaded: LoadedPipeline, look: Callable[[], Finding]) -> Finding:
     try:
         with naming_extras():
             found = look()
@@ -87,7 +87,7 @@ def _found(loaded: Loaded, look: Callable[[], Finding]) -> Finding:
     return dataclasses.replace(found, text=loaded.redacted(found.text))
 
 
-def _file(loaded: Loaded) -> Finding:
+def _file(loaded: LoadedPipeline) -> Finding:
     definition = loaded.definition
     counts = {
         "source": len(definition.sources),
@@ -99,7 +99,7 @@ def _file(loaded: Loaded) -> Finding:
     return Finding(f"{loaded.path.name}: {', '.join(parts)}")
 
 
-def _java(loaded: Loaded) -> Finding:
+def _java(loaded: LoadedPipeline) -> Finding:
     from changeling.spark.java import find_java
 
     # PySpark itself takes longer to import than all checks take.
@@ -111,14 +111,14 @@ def _java(loaded: Loaded) -> Finding:
     return Finding(f"{'Java' if version is None else f'Java {version}'} at {java}{fetched}")
 
 
-def _lake(loaded: Loaded) -> Finding:
+def _lake(loaded: LoadedPipeline) -> Finding:
     place = loaded.definition.warehouse
     if loaded.warehouse.startswith(s3.SCHEME) and not loaded.definition.catalog:
         s3.check_bucket(s3.bucket_and_key(loaded.warehouse)[0])
     elif "://" not in loaded.warehouse:
         _check_writable(Path(loaded.warehouse))
     tables = tables_of(loaded)
-    if tables.load(layout.CHANGES.name) is None:
+    if tables.load(log_tables.CHANGES.name) is None:
         return Finding(f"{place}: the first run makes its tables")
     count = len(tables.names()) + len(tables.in_namespace(f"{loaded.definition.name}_replica").names())
     return Finding(f"{place}: {counted(count, 'table')}")
@@ -128,18 +128,18 @@ def _check_writable(folder: Path) -> None:
     """Raises `ChangelingError` where the user may not write the folder, or make it."""
     existing = next(one for one in (folder, *folder.parents) if one.exists())
     if not existing.is_dir():
-        raise ChangelingError(f"{existing} is no folder")
+        raise ChangelingError(f"{existing} is not a folder")
     if not os.access(existing, os.W_OK | os.X_OK):
-        raise ChangelingError(f"{existing} may not be written: change its rights, or the warehouse")
+        raise ChangelingError(f"{existing} is not writable: change its rights, or the warehouse")
 
 
-def _source(loaded: Loaded, source: Source) -> Finding:
+def _source(loaded: LoadedPipeline, source: Source) -> Finding:
     if isinstance(source, PostgresSource):
         return _database(loaded, source)
     return _files(loaded, source) if isinstance(source, FilesSource) else _topics(loaded, source)
 
 
-def _files(loaded: Loaded, source: FilesSource) -> Finding:
+def _files(loaded: LoadedPipeline, source: FilesSource) -> Finding:
     skipped: list[str] = []
     try:
         places = paths.expand([loaded.resolve(source.path)], skipped.append)
@@ -153,7 +153,7 @@ def _files(loaded: Loaded, source: FilesSource) -> Finding:
     return found
 
 
-def _topics(loaded: Loaded, source: KafkaSource) -> Finding:
+def _topics(loaded: LoadedPipeline, source: KafkaSource) -> Finding:
     cluster = cluster_of(source)
     if cluster is None:
         return Finding("cannot be checked without Spark: the settings are for Kafka's Java client alone", "warning")
@@ -186,12 +186,12 @@ def _of_sample(source: FilesSource | KafkaSource, sample: Sample, what: str) -> 
     return Finding(text, "failed", 1) if source.on_error == "fail" else Finding(text, "warning", 3)
 
 
-def _database(loaded: Loaded, source: PostgresSource) -> Finding:
+def _database(loaded: LoadedPipeline, source: PostgresSource) -> Finding:
     from changeling.sources.postgres_probe import check_capture
 
     tables = tables_of(loaded)
-    log = tables.load(layout.CHANGES.name)
-    begun = stored_state(tables, layout.CHANGES).batch(source.name) > 0
+    log = tables.load(log_tables.CHANGES.name)
+    begun = stored_state(tables, log_tables.CHANGES).batch(source.name) > 0
     # A log that does not exist yet is not the one that has claimed a slot.
     reader = str(uuid4()) if log is None else str(log.metadata.table_uuid)
     found = check_capture(dataclasses.replace(capture_settings(loaded, source), reader=reader), begun=begun)
@@ -205,7 +205,7 @@ def _database(loaded: Loaded, source: PostgresSource) -> Finding:
     return Finding(text)
 
 
-def _feed(loaded: Loaded, feed: Feed) -> Finding:
+def _feed(loaded: LoadedPipeline, feed: Feed) -> Finding:
     if isinstance(feed.topic, KafkaTopic):
         from changeling.feeds.kafka_cluster import Cluster
         from changeling.feeds.kafka_settings import librdkafka_settings
@@ -225,7 +225,7 @@ def _feed(loaded: Loaded, feed: Feed) -> Finding:
     return Finding(f"files in {feed.topic.path}")
 
 
-def _target(loaded: Loaded, target: PostgresTarget) -> Finding:
+def _target(loaded: LoadedPipeline, target: PostgresTarget) -> Finding:
     reach_target(target)
     return Finding("can be reached")
 

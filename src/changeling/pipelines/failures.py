@@ -3,8 +3,8 @@
 from time import monotonic
 
 from changeling.iceberg.lock import Lock
-from changeling.pipelines.listener import PartListener
-from changeling.pipelines.loading import Loaded
+from changeling.pipelines.listener import Listener
+from changeling.pipelines.loading import LoadedPipeline
 from changeling.spark.errors import check_spark
 
 _LONGEST_WAIT = 60.0
@@ -13,7 +13,7 @@ _LONGEST_WAIT = 60.0
 class Failures:
     """The parts of one run: sources, `replicas`, targets, feeds."""
 
-    def __init__(self, loaded: Loaded, lock: Lock, listener: PartListener) -> None:
+    def __init__(self, loaded: LoadedPipeline, lock: Lock, listener: Listener) -> None:
         self._loaded, self._lock, self._listener = loaded, lock, listener
 
     def failed(self, part: str, error: Exception, retry: "Retry | None") -> None:
@@ -21,15 +21,15 @@ class Failures:
         check_spark(error)
         text = self._loaded.redacted(str(error))
         self._lock.failed(text, part)
-        self._listener.fails(part, text)
+        self._listener.on_failure(part, text)
         if retry is not None:
-            self._listener.warns(part, f"{text}; trying again in {retry.failed():.0f} s")
+            self._listener.on_warning(part, f"{text}; trying again in {retry.failed():.0f} s")
 
-    def worked(self, part: str, retry: "Retry") -> None:
-        """A part did what it is for: it works again, if it had failed."""
+    def succeeded(self, part: str, retry: "Retry") -> None:
+        """A part succeeded; reports a recovery if it had failed."""
         if retry.recovered():
             self._lock.failed(None, part)
-            self._listener.recovers(part)
+            self._listener.on_recovery(part)
 
 
 class Retry:

@@ -20,8 +20,8 @@ from changeling.pipelines.definition import FilesTopic, KafkaTopic
 from changeling.pipelines.failures import Failures, Retry
 from changeling.pipelines.feed_sync import definitions_of, known_tables, sync_declared
 from changeling.pipelines.lakehouse import tables_of
-from changeling.pipelines.listener import FeedListener
-from changeling.pipelines.loading import Loaded
+from changeling.pipelines.listener import Listener
+from changeling.pipelines.loading import LoadedPipeline
 from changeling.replicas.merge import Merge
 from changeling.replicas.points import Points
 from changeling.replicas.replica_reader import Identity
@@ -36,7 +36,7 @@ _EXPIRE_EVERY = 60.0
 class FeedRun:
     """All feeds of one run: those of the pipeline file, and those that statements create at any time."""
 
-    def __init__(self, loaded: Loaded, log: Log, lock: Lock, listener: FeedListener, policy: Policies) -> None:
+    def __init__(self, loaded: LoadedPipeline, log: Log, lock: Lock, listener: Listener, policy: Policies) -> None:
         self._loaded, self._log, self._listener, self._policy = loaded, log, listener, policy
         self._failures = Failures(loaded, lock, listener)
         self._tables = tables_of(loaded)
@@ -72,7 +72,7 @@ class FeedRun:
                 self._failures.failed(feed.name, error, None if once else retry)
                 failed.append(error if isinstance(error, ChangelingError) else ChangelingError(str(error)))
                 continue
-            self._failures.worked(feed.name, retry)
+            self._failures.succeeded(feed.name, retry)
         self._expire(once)
         if once and failed:
             raise failed[0]
@@ -101,16 +101,16 @@ class FeedRun:
         return self._definitions.activate(feed.name, placed.source, placed.table, start)
 
     def _publish(self, feed: Feed, merge: Merge, once: bool) -> None:
-        for report in self._publisher(feed, merge).step(merge.points, end=once):
-            self._listener.published(report)
+        for report in self._publisher(feed, merge).step(merge.points, drain=once):
+            self._listener.on_feed_published(report)
         self.reached[feed.name] = self._publishers[feed.name].state.point
         copy = self._copy(feed)
         if copy is not None:
             for records, place, warnings in copy.step(once):
                 if records:
-                    self._listener.copied(feed.name, records, place)
+                    self._listener.on_feed_copied(feed.name, records, place)
                 for text in warnings:
-                    self._listener.warns(feed.name, self._loaded.redacted(text))
+                    self._listener.on_warning(feed.name, self._loaded.redacted(text))
 
     def _publisher(self, feed: Feed, merge: Merge) -> FeedPublisher:
         if self._shared is None or self._shared.replicas is not merge.tables:
@@ -169,11 +169,11 @@ class FeedRun:
 
 
 @contextmanager
-def _warned(listener: FeedListener, feed: str) -> Iterator[None]:
+def _warned(listener: Listener, feed: str) -> Iterator[None]:
     try:
         yield
     except ChangelingError as error:
-        listener.warns(feed, f"expired records could not be deleted: {error}")
+        listener.on_warning(feed, f"expired records could not be deleted: {error}")
 
 
 def _before_first(points: Points, replicas: ReplicaTables, source: str, table: TableName) -> int:
@@ -188,7 +188,7 @@ def _before_first(points: Points, replicas: ReplicaTables, source: str, table: T
 class _Copy:
     """What copies a feed to the place that the pipeline file names."""
 
-    def __init__(self, loaded: Loaded, feed: Feed, topic: Topic) -> None:
+    def __init__(self, loaded: LoadedPipeline, feed: Feed, topic: Topic) -> None:
         self.feed = feed
         self._files: FilesTopicWriter | None = None
         self._kafka = None
@@ -199,8 +199,8 @@ class _Copy:
                 feed,
                 topic,
                 self.place,
-                most_bytes=declared.file_bytes,
-                most_seconds=span_millis(declared.file_time) / 1000,
+                max_bytes=declared.file_bytes,
+                max_seconds=span_millis(declared.file_time) / 1000,
             )
         elif isinstance(declared, KafkaTopic):
             # Loaded only where it is needed.
@@ -210,10 +210,10 @@ class _Copy:
             self._kafka = KafkaTopicWriter(feed, topic, settings)
             self.place = self._kafka.name
 
-    def step(self, end: bool) -> Iterator[tuple[int, str, list[str]]]:
+    def step(self, drain: bool) -> Iterator[tuple[int, str, list[str]]]:
         """Copies what is due: how many records went where, and warnings."""
         if self._files is not None:
-            written = self._files.step(end=end)
+            written = self._files.step(drain=drain)
             if written is not None:
                 yield written.records, self.place, []
         elif self._kafka is not None:

@@ -12,7 +12,7 @@ from changeling.feeds.known_tables import KnownTables
 from changeling.model.errors import UsageError
 from changeling.pipelines.declared_feeds import declared_feed
 from changeling.pipelines.lakehouse import tables_of
-from changeling.pipelines.loading import Loaded
+from changeling.pipelines.loading import LoadedPipeline
 from changeling.replicas.table_lookup import WantedTable
 
 _ALTERABLE = ("retention", "barriers_interval", "aws_region")
@@ -30,22 +30,22 @@ _NAMES = {
 """What is fixed for a feed's life, and what users call it."""
 
 
-def declared_feeds(loaded: Loaded) -> list[Feed]:
+def declared_feeds(loaded: LoadedPipeline) -> list[Feed]:
     """The feeds of a pipeline file, not yet on their tables."""
     return [declared_feed(feed) for feed in loaded.definition.feeds]
 
 
-def definitions_of(loaded: Loaded) -> Definitions:
+def definitions_of(loaded: LoadedPipeline) -> Definitions:
     """The definitions of all feeds of a pipeline."""
     return Definitions(tables_of(loaded), loaded.definition.name)
 
 
-def known_tables(loaded: Loaded, definitions: Definitions) -> KnownTables:
+def known_tables(loaded: LoadedPipeline, definitions: Definitions) -> KnownTables:
     """The tables that a pipeline has seen, except those that were dropped."""
     return KnownTables(tables_of(loaded), loaded.definition.name, loaded.mode, definitions.dropped_tables())
 
 
-def sync_declared(definitions: Definitions, loaded: Loaded) -> None:
+def sync_declared(definitions: Definitions, loaded: LoadedPipeline) -> None:
     """Makes the definitions agree with the pipeline file, in one commit.
 
     New feeds are created, and what may be altered is altered. Feeds that the file no longer has are disabled; if they return,

@@ -11,7 +11,7 @@ from changeling.feeds.options import altered, new_feed
 from changeling.model.errors import ChangelingError, UsageError, nearest
 from changeling.model.table import TableName
 from changeling.pipelines.feed_sync import definitions_of, known_tables
-from changeling.pipelines.loading import Loaded
+from changeling.pipelines.loading import LoadedPipeline
 
 Result = TypeVar("Result")
 
@@ -19,7 +19,7 @@ Result = TypeVar("Result")
 class Feeds:
     """All feeds of a pipeline. A running pipeline takes up what is changed at its next step."""
 
-    def __init__(self, loaded: Loaded) -> None:
+    def __init__(self, loaded: LoadedPipeline) -> None:
         self._loaded, self._definitions = loaded, definitions_of(loaded)
 
     def __iter__(self) -> Iterator[Feed]:

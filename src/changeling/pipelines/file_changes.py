@@ -7,7 +7,7 @@ from pathlib import Path
 import msgspec
 
 from changeling.pipelines.definition import Definition, FilesSource, KafkaSource, PostgresSource, TableRule
-from changeling.pipelines.loading import Loaded, load
+from changeling.pipelines.loading import LoadedPipeline, load
 
 _FIXED = ("name", "warehouse", "spark", "catalog")
 """A run begins with them."""
@@ -18,7 +18,7 @@ _PLAIN = ("settle", "retention")
 class FileChange:
     """A changed pipeline: as a run continues with it, and the difference in words."""
 
-    loaded: Loaded
+    loaded: LoadedPipeline
     taken: list[str]
     left: list[str]
 
@@ -26,7 +26,7 @@ class FileChange:
 class WatchedFile:
     """The file of a pipeline and the schema files that it names."""
 
-    def __init__(self, loaded: Loaded) -> None:
+    def __init__(self, loaded: LoadedPipeline) -> None:
         self._loaded, self._path = loaded, loaded.path
         self._known = self._seen = self._versions()
 
@@ -65,7 +65,7 @@ class WatchedFile:
         return {file: _version(file) for file in files}
 
 
-def _schema_files(loaded: Loaded) -> Iterator[str]:
+def _schema_files(loaded: LoadedPipeline) -> Iterator[str]:
     for source in loaded.definition.sources:
         if isinstance(source, FilesSource | KafkaSource) and source.schema_file is not None:
             yield loaded.resolve(source.schema_file)

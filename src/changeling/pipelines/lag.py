@@ -12,7 +12,7 @@ from changeling.log.batch_plans import READ, BatchPlan, last_attempts
 from changeling.model.errors import ChangelingError
 from changeling.model.extras import naming_extras
 from changeling.pipelines.definition import FilesSource, KafkaSource, PostgresSource, Source
-from changeling.pipelines.loading import Loaded
+from changeling.pipelines.loading import LoadedPipeline
 from changeling.pipelines.server_sources import cluster_of, topics_of
 from changeling.replicas.points import Points
 from changeling.sources import files_plan, kafka_plan
@@ -27,7 +27,7 @@ _EVERYTHING = 2**62
 
 
 class Lag(msgspec.Struct, frozen=True):
-    """What of a source is not in the log."""
+    """The part of a source that is not in the log."""
 
     seconds: float | None = None
     """The age of the oldest change that is not in the log, at most; 0 where nothing is missing, None where that is not known."""
@@ -57,7 +57,7 @@ class Reading(msgspec.Struct, frozen=True):
         return Reading(texts, complete, running)
 
 
-def lag_of(loaded: Loaded, source: Source, reading: Reading) -> Lag:
+def lag_of(loaded: LoadedPipeline, source: Source, reading: Reading) -> Lag:
     """The lag of a source now; where it cannot be asked, the error says why."""
     try:
         if isinstance(source, FilesSource):
@@ -70,7 +70,7 @@ def lag_of(loaded: Loaded, source: Source, reading: Reading) -> Lag:
         return Lag(_since(reading.complete), error=loaded.redacted(str(error)))
 
 
-def _files_lag(loaded: Loaded, source: FilesSource, reading: Reading) -> Lag:
+def _files_lag(loaded: LoadedPipeline, source: FilesSource, reading: Reading) -> Lag:
     try:
         found = paths.expand([files_plan.absolute(source.path, loaded.folder)], lambda skipped: None)
     except NoFileFound:
@@ -102,14 +102,14 @@ def _backlog(source: KafkaSource, reading: Reading, cluster: "Cluster") -> Lag:
     if source.start == "latest" and not reading.plans:
         return Lag(0.0, records=0)
     skipped = progress.gaps(current, [name for name in progress.known() if name in current])
-    plan = progress.next(current, skipped, _EVERYTHING, source.start)
+    plan = progress.plan_next(current, skipped, _EVERYTHING, source.start)
     places = {} if plan is None else {(topic, place): span.start for topic, place, span in plan.spans()}
     times = cluster.first_times(places) if places else []
     age = _since(datetime.fromtimestamp(min(times) / 1000, UTC)) if times else 0.0
     return Lag(age, records=0 if plan is None else plan.records)
 
 
-def _slot_lag(loaded: Loaded, source: PostgresSource, reading: Reading) -> Lag:
+def _slot_lag(loaded: LoadedPipeline, source: PostgresSource, reading: Reading) -> Lag:
     # Loaded only where it is needed.
     from changeling.pipelines.server_sources import capture_settings
     from changeling.sources import postgres_plan

@@ -35,7 +35,7 @@ class WrongPipelineFile(UsageError):
 
 
 @dataclass(frozen=True)
-class Loaded:
+class LoadedPipeline:
     """A pipeline, its file, and the secrets in it, which must never be shown."""
 
     definition: Definition = field(repr=False)
@@ -94,7 +94,7 @@ class Loaded:
             raise UsageError(self.redacted(f"{self.path.name}: source {source.name!r}: {error}")) from None
 
 
-def load(path: str | Path) -> Loaded:
+def load(path: str | Path) -> LoadedPipeline:
     """The pipeline of a file.
 
     Raises `WrongPipelineFile` with all that is wrong: for each problem the file, the line, the setting and a similar name.
@@ -126,7 +126,7 @@ def load(path: str | Path) -> Loaded:
             first.setdefault(problem.path, problem)
         ordered = sorted(first.values(), key=lambda problem: _line(problem, reader))
         raise WrongPipelineFile([_message(problem, reader, path) for problem in ordered])
-    return Loaded(definition, place, tuple(dict.fromkeys(reader.secrets)))
+    return LoadedPipeline(definition, place, tuple(dict.fromkeys(reader.secrets)))
 
 
 def _line(wrong: PipelineFileError, reader: Reader) -> int:

@@ -1,4 +1,4 @@
-"""What follows the log, one after the other: the replicas, which a merge moves to the next point, then targets and feeds."""
+"""Follows the log: a merge moves the replicas to the next point, then targets and feeds are moved, one after the other."""
 
 from datetime import timedelta
 
@@ -11,7 +11,7 @@ from changeling.model.times import span_millis
 from changeling.pipelines.failures import Failures, Retry
 from changeling.pipelines.feed_run import FeedRun
 from changeling.pipelines.listener import Listener
-from changeling.pipelines.loading import Loaded
+from changeling.pipelines.loading import LoadedPipeline
 from changeling.pipelines.target_sync import TargetSync
 from changeling.replicas import maintenance
 from changeling.replicas.merge import Merge, Rules
@@ -26,7 +26,9 @@ _EXPIRE_AFTER = 500
 class LogFollower:
     """Replicas, targets and feeds of one run. They are moved in one thread, so each of them sees the others between points."""
 
-    def __init__(self, loaded: Loaded, lake: Lake, log: Log, lock: Lock, listener: Listener, retry: Retry) -> None:
+    def __init__(
+        self, loaded: LoadedPipeline, lake: Lake, log: Log, lock: Lock, listener: Listener, retry: Retry
+    ) -> None:
         """`retry` says when a merge that failed is tried again."""
         self._loaded, self._lake, self._log, self._listener, self._retry = loaded, lake, log, listener, retry
         self._failures = Failures(loaded, lock, listener)
@@ -46,21 +48,21 @@ class LogFollower:
         """The points of the replicas."""
         return self._merge.points
 
-    def follow(self, *, end: bool = False) -> bool:
+    def follow(self, *, drain: bool = False) -> bool:
         """Moves the replicas to the next point, and targets and feeds to it; returns whether there may be another one at once.
 
-        What fails is tried again later. With `end`, all of the log is merged, every transaction in it counts as complete, and a
+        What fails is tried again later. With `drain`, all of the log is merged, every transaction in it counts as complete, and a
         failure is an error.
         """
         self.expire()
         before, self._followed = self._followed, self._log.state
-        if end or self._followed is not before:
-            self._listener.merges()
-        moved = self._move(end)
-        self.targets.step(self.points.last, self._merge.tables, once=end)
-        self.feeds.step(self._merge, once=end)
-        self._listener.rests(_REPLICAS)
-        return moved and not end
+        if drain or self._followed is not before:
+            self._listener.on_merge_start()
+        moved = self._move(drain)
+        self.targets.step(self.points.last, self._merge.tables, once=drain)
+        self.feeds.step(self._merge, once=drain)
+        self._listener.on_idle(_REPLICAS)
+        return moved and not drain
 
     def expire(self) -> None:
         """Expires old snapshots of the log now and then."""
@@ -76,34 +78,34 @@ class LogFollower:
     def _batches(self) -> int:
         return sum(state.batch for state in self._log.state.sources.values())
 
-    def _move(self, end: bool) -> bool:
-        """Merges up to the next point, with `end` all there is; returns whether there was something."""
+    def _move(self, drain: bool) -> bool:
+        """Merges up to the next point, with `drain` all there is; returns whether there was something."""
         moved = False
-        if not (end or self._retry.due()):
+        if not (drain or self._retry.due()):
             return moved
         try:
-            while (report := self._merge.step(end=end)) is not None:
-                self._listener.merged(report)
+            while (report := self._merge.step(drain=drain)) is not None:
+                self._listener.on_merge_done(report)
                 for text in report.warnings:
-                    self._listener.warns(_REPLICAS, self._loaded.redacted(text))
+                    self._listener.on_warning(_REPLICAS, self._loaded.redacted(text))
                 if report.point.number % _EXPIRE_AFTER == 0:
                     retention = timedelta(milliseconds=span_millis(self._loaded.definition.retention))
                     maintenance.expire(self._lake, retention, self.feeds.needed_points())
                 moved = True
-                if not end:
-                    # Sources that bring more during each merge would keep targets and feeds waiting for ever.
+                if not drain:
+                    # Sources that bring more during each merge would keep targets and feeds waiting forever.
                     break
         except (ChangelingError, OSError) as error:
-            is_final = end or isinstance(error, UsageError)
+            is_final = drain or isinstance(error, UsageError)
             self._failures.failed(_REPLICAS, error, None if is_final else self._retry)
             if is_final:
                 raise
         else:
-            self._failures.worked(_REPLICAS, self._retry)
+            self._failures.succeeded(_REPLICAS, self._retry)
         return moved
 
 
-def merge_of(loaded: Loaded, log: Log, mode: Modes | None = None) -> Merge:
+def merge_of(loaded: LoadedPipeline, log: Log, mode: Modes | None = None) -> Merge:
     """The merge that keeps the pipeline's replicas up to date; `mode` says what they contain, by default the pipeline file."""
     settle = timedelta(milliseconds=span_millis(loaded.definition.settle))
     return Merge(log, Rules(mode or loaded.mode, loaded.policy), settle)

@@ -13,12 +13,12 @@ from changeling.model.extras import naming_extras
 from changeling.model.table import TableName
 from changeling.pipelines import loading
 from changeling.pipelines.lakehouse import lake_of, lock_file, start_of_spark, tables_of
-from changeling.pipelines.listener import Listener, Listeners, SilentListener
-from changeling.pipelines.loading import Loaded
+from changeling.pipelines.listener import Listener, Listeners
+from changeling.pipelines.loading import LoadedPipeline
+from changeling.pipelines.preflight import check_servers
 from changeling.pipelines.run_log import RunLog
 from changeling.pipelines.secrets import without_secrets
 from changeling.pipelines.server_sources import check_has_database
-from changeling.pipelines.starting import check_servers
 from changeling.pipelines.time_travel import NOW, AskedState, FullLoad
 from changeling.replicas.table_lookup import WantedTable
 
@@ -43,7 +43,7 @@ if TYPE_CHECKING:
 class Pipeline:
     """One pipeline file. Spark is started by the calls that need it, and stays."""
 
-    def __init__(self, loaded: Loaded) -> None:
+    def __init__(self, loaded: LoadedPipeline) -> None:
         self._loaded = loaded
 
     @staticmethod
@@ -66,7 +66,9 @@ class Pipeline:
         resnapshot: bool = False,
         metrics: "RunMetrics | None" = None,
     ) -> "list[Totals]":
-        """Ingests what is new into the log: everything available now (`once`), or continuously until `stop` is set.
+        """Runs the pipeline: new records into the log, the log into replicas, targets and feeds.
+
+        It ends when everything that is available now is done (`once`), or when `stop` is set.
 
         `take_over` continues after a run on another machine that ended without releasing its lock. `resnapshot` snapshots all
         tables of PostgreSQL sources again, which is needed after a slot was lost. `metrics` counts what is done.
@@ -77,7 +79,7 @@ class Pipeline:
 
         def before_spark(lock: Lock) -> None:
             check_servers(self._loaded, lock, listeners, once=once)
-            listeners.prepares(start_of_spark(self._loaded))
+            listeners.on_prepare(start_of_spark(self._loaded))
 
         with self._writing("run", take_over, before_spark) as (lake, lock):
             from changeling.pipelines.runner import Runner
@@ -96,22 +98,22 @@ class Pipeline:
 
     def rejects(self, limit: int | None = None) -> Iterator[dict[str, Any]]:
         """The records that were rejected, oldest first; needs no Spark."""
-        from changeling.log import layout
+        from changeling.log import log_tables
 
         with self._redacted():
-            rows = tables_of(self._loaded).rows(layout.REJECTS).sort_by("ingested_at")
+            rows = tables_of(self._loaded).rows(log_tables.REJECTS).sort_by("ingested_at")
         for batch in rows.slice(0, limit).to_batches():
             yield from batch.to_pylist()
 
     def history(self, table: str, key: str, *, source: str | None = None) -> "list[RowChange]":
         """The history of one row, oldest first; the key is a JSON object. Needs no Spark."""
-        from changeling.log import layout
+        from changeling.log import log_tables
         from changeling.pipelines.states import no_log
         from changeling.replicas.row_history import life
 
         with self._redacted():
             tables = tables_of(self._loaded)
-            if tables.load(layout.CHANGES.name) is None:
+            if tables.load(log_tables.CHANGES.name) is None:
                 raise no_log(self._loaded)
             return list(life(tables, WantedTable(TableName.parse(table), source), key))
 
@@ -261,8 +263,10 @@ class Pipeline:
         from changeling.pipelines.runner import Runner
 
         with self._writing("verify", take_over=False) as (lake, lock):
-            ends = {} if position is None else {source: position}
-            Runner(self._loaded, lake, lock, SilentListener(), threading.Event()).run(once=True, ends=ends)
+            stop_positions = {} if position is None else {source: position}
+            Runner(self._loaded, lake, lock, Listener(), threading.Event()).run(
+                once=True, stop_positions=stop_positions
+            )
 
     def repair(self, found: "Sequence[Verified]") -> bool:
         """Snapshots the tables that differ again; returns whether that is done, or left to the active run."""
@@ -327,17 +331,17 @@ class Pipeline:
         file = lock_file(self._loaded)
         with self._redacted(), held(file, self.name, f"changeling {doing}") as lock, self._redacted(), naming_extras():
             before_spark(lock)
-            from changeling.log import layout
+            from changeling.log import log_tables
 
             lake = lake_of(self._loaded)
-            lake.create(layout.TABLES, layout.VERSION)
-            lake.claim(lock.holder, layout.BATCHES, take_over)
+            lake.create(log_tables.TABLES, log_tables.VERSION)
+            lake.claim(lock.holder, log_tables.BATCHES, take_over)
             try:
                 yield lake, lock
             finally:
                 # Spark may have ended with the run; on this machine, the claim in the lake does not matter.
                 with suppress(ChangelingError):
-                    lake.release(layout.BATCHES)
+                    lake.release(log_tables.BATCHES)
 
     def _redacted(self) -> AbstractContextManager[None]:
         """Removes secrets from errors."""

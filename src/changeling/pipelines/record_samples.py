@@ -13,7 +13,7 @@ from changeling.formats import registry
 from changeling.formats.decoding import Decoder
 from changeling.formats.options import ReadOptions
 from changeling.formats.recognition import fitting
-from changeling.model import layout
+from changeling.model import arrow_layouts
 from changeling.pipelines.definition import FilesSource, RecordSource
 
 if TYPE_CHECKING:
@@ -64,8 +64,8 @@ def sample_of_topics(source: RecordSource, options: ReadOptions, cluster: "Clust
                     "origin": place,
                 }
             )
-    records = pa.RecordBatch.from_pylist(rows, schema=layout.RECORDS)
-    return _decoded(source, options, records, pa.RecordBatch.from_pylist([], schema=layout.REJECTS))
+    records = pa.RecordBatch.from_pylist(rows, schema=arrow_layouts.RECORDS)
+    return _decoded(source, options, records, pa.RecordBatch.from_pylist([], schema=arrow_layouts.REJECTS))
 
 
 def _decoded(source: RecordSource, options: ReadOptions, records: pa.RecordBatch, unread: pa.RecordBatch) -> Sample:
@@ -73,6 +73,8 @@ def _decoded(source: RecordSource, options: ReadOptions, records: pa.RecordBatch
     decoded = Decoder(form, options)(records)
     reasons = [*unread.column("reason").to_pylist(), *decoded.rejects.column("reason").to_pylist()]
     count = records.num_rows + unread.num_rows
-    tables = sorted({str(change.table) for change in layout.changes(decoded.changes) if change.table is not None})
+    tables = sorted(
+        {str(change.table) for change in arrow_layouts.changes(decoded.changes) if change.table is not None}
+    )
     found = fitting(records.column("value").to_pylist()) if len(reasons) == count else []
     return Sample(count, tuple(tables), tuple(reasons), tuple(name for name in found if name != form.name))

@@ -14,18 +14,18 @@ from changeling.files import kcat
 from changeling.files.reading import Carrier
 from changeling.iceberg.failpoints import reach
 from changeling.iceberg.lake import Lake
-from changeling.log import layout
-from changeling.log.ingest import Ingest, Report
-from changeling.log.ingest_task import REJECT_ID
-from changeling.model import layout as model
+from changeling.log import log_tables
+from changeling.log.ingest import BatchReport, Ingest
+from changeling.log.reject_ids import REJECT_ID
+from changeling.model import arrow_layouts
 from changeling.model.change import Record
 from changeling.model.errors import Rejected
 from changeling.sources.source import Input
 
-_REJECTED = pa.schema([field for field in model.REJECTS if field.name != "feature"])
+_REJECTED = pa.schema([field for field in arrow_layouts.REJECTS if field.name != "feature"])
 
 
-def replay(lake: Lake, ingest: Ingest, carrier: Carrier) -> Report:
+def replay(lake: Lake, ingest: Ingest, carrier: Carrier) -> BatchReport:
     """Reads all rejects of a source again; those that still cannot be decoded stay.
 
     An interrupted batch is completed first: its rejects are not final.
@@ -46,15 +46,15 @@ def finish_replay(lake: Lake, ingest: Ingest, carrier: Carrier) -> None:
 
 
 def _input(lake: Lake, source: str, carrier: Carrier) -> Input:
-    rows = lake.frame(layout.REJECTS).where(f.col("source") == source)
+    rows = lake.frame(log_tables.REJECTS).where(f.col("source") == source)
     return Input(rows.select(*(f.col(field.name) for field in _REJECTED)), _RejectsReader(carrier))
 
 
 def _remove_accepted(lake: Lake, source: str, batch: int) -> None:
     reach("replay.before")
     lake.retried(
-        f"DELETE FROM {lake.name(layout.REJECTS)} WHERE source = '{source}' AND id IN "
-        f"(SELECT {REJECT_ID} FROM {lake.name(layout.CHANGES)} WHERE source = '{source}' AND batch = {batch})"
+        f"DELETE FROM {lake.name(log_tables.REJECTS)} WHERE source = '{source}' AND id IN "
+        f"(SELECT {REJECT_ID} FROM {lake.name(log_tables.CHANGES)} WHERE source = '{source}' AND batch = {batch})"
     )
     reach("replay.after")
 
@@ -68,16 +68,16 @@ class _RejectsReader:
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[tuple[pa.RecordBatch, pa.RecordBatch]]:
         """One output batch for each input batch."""
         for batch in batches:
-            rows = model.conform(batch, _REJECTED)
+            rows = arrow_layouts.conform(batch, _REJECTED)
             names = {"value": "raw"}
-            columns = [rows.column(names.get(field.name, field.name)) for field in model.RECORDS]
-            records = pa.record_batch(columns, schema=model.RECORDS)
+            columns = [rows.column(names.get(field.name, field.name)) for field in arrow_layouts.RECORDS]
+            records = pa.record_batch(columns, schema=arrow_layouts.RECORDS)
             yield self._unwrapped(records) if self.carrier == "kcat" else (records, _none())
 
     def _unwrapped(self, records: pa.RecordBatch) -> tuple[pa.RecordBatch, pa.RecordBatch]:
         """Lines that were not messages of kcat are parsed again; the others are records already."""
         unwrapped: list[Record] = []
-        for record, origin in zip(model.records(records), model.origins(records), strict=True):
+        for record, origin in zip(arrow_layouts.records(records), arrow_layouts.origins(records), strict=True):
             if origin.topic is None and record.value is not None:
                 try:
                     record = kcat.parse(record.value).record
@@ -85,8 +85,8 @@ class _RejectsReader:
                     # Still not a message: it stays a reject.
                     record = Record(record.value)
             unwrapped.append(record)
-        return (model.records_batch(unwrapped, records.column("origin")), _none())
+        return (arrow_layouts.records_batch(unwrapped, records.column("origin")), _none())
 
 
 def _none() -> pa.RecordBatch:
-    return pa.RecordBatch.from_pylist([], model.REJECTS)
+    return pa.RecordBatch.from_pylist([], arrow_layouts.REJECTS)

@@ -9,13 +9,14 @@ from collections.abc import Sequence
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
-from changeling.model.printable import printable
+from changeling.model.printable import counted, printable
+from changeling.pipelines.listener import Listener
 
 if TYPE_CHECKING:
     from changeling.feeds.publish import FeedReport
-    from changeling.log.ingest import Report
+    from changeling.log.ingest import BatchReport
     from changeling.log.schema_registry import Version
-    from changeling.replicas.merge import Report as Merged
+    from changeling.replicas.merge import MergeReport
     from changeling.sources.source import PlanSize
     from changeling.targets.postgres_target import TargetReport
 
@@ -27,8 +28,8 @@ _RATED = 1000
 """Records from which on their number in a second means something."""
 
 
-class RunLog:
-    """A listener that logs."""
+class RunLog(Listener):
+    """Logs what happens, but for polls and idling, which come every second, and failures, each of which has its warning."""
 
     def __init__(self, pipeline: str) -> None:
         self._pipeline = pipeline
@@ -39,14 +40,11 @@ class RunLog:
         known = {name: value for name, value in members.items() if value is not None}
         LOGGER.log(level, "%s", text, extra={"event": event, "pipeline": self._pipeline, "members": known})
 
-    def prepares(self, what: str) -> None:
+    def on_prepare(self, what: str) -> None:
         """`preparing`."""
         self.log(logging.INFO, "preparing", what)
 
-    def looks(self, source: str) -> None:
-        """Not logged: it happens every second."""
-
-    def starts(self, source: str, batch: int, size: "PlanSize") -> None:
+    def on_batch_start(self, source: str, batch: int, size: "PlanSize") -> None:
         """`reading`."""
         self._waiting = False
         members: dict[str, Any] = {"files": size.files, "bytes": size.bytes, "records": size.records}
@@ -54,7 +52,7 @@ class RunLog:
             logging.DEBUG, "reading", f"{source} batch {batch}: reading {size}", source=source, batch=batch, **members
         )
 
-    def done(self, report: "Report") -> None:
+    def on_batch_done(self, report: "BatchReport") -> None:
         """`batch`, a warning where records were rejected, and `schema` for each new one."""
         self._waiting = False
         outcome, source, batch = report.outcome, report.source, report.batch
@@ -95,11 +93,11 @@ class RunLog:
             note=version.note,
         )
 
-    def merges(self) -> None:
+    def on_merge_start(self) -> None:
         """`merging`."""
         self.log(logging.DEBUG, "merging", "replicas: merging what is new in the log")
 
-    def merged(self, report: "Merged") -> None:
+    def on_merge_done(self, report: "MergeReport") -> None:
         """`merge`, where replicas were changed; a warning where something was quarantined."""
         tables = report.tables
         if not tables:
@@ -125,7 +123,7 @@ class RunLog:
             seconds=round(report.seconds, 3),
         )
 
-    def mirrored(self, report: "TargetReport") -> None:
+    def on_target_synced(self, report: "TargetReport") -> None:
         """`target`."""
         written, deleted = sum(one.written for one in report.tables), sum(one.deleted for one in report.tables)
         self.log(
@@ -140,7 +138,7 @@ class RunLog:
             seconds=round(report.seconds, 3),
         )
 
-    def published(self, report: "FeedReport") -> None:
+    def on_feed_published(self, report: "FeedReport") -> None:
         """`feed`, where the commit has records."""
         if not report.records:
             return
@@ -161,46 +159,37 @@ class RunLog:
             scanned=report.scanned,
         )
 
-    def copied(self, feed: str, records: int, place: str) -> None:
+    def on_feed_copied(self, feed: str, records: int, place: str) -> None:
         """`copy`."""
         text = f"feed {feed}: {counted(records, 'record')} to {place}"
         self.log(logging.INFO, "copy", text, feed=feed, records=records, place=place)
 
-    def warns(self, source: str, text: str) -> None:
+    def on_warning(self, source: str, text: str) -> None:
         """`warning`."""
         self.log(logging.WARNING, "warning", f"{source}: {text}", source=source)
 
-    def fails(self, part: str, error: str) -> None:
-        """Not logged: a warning says it, or the error that ends the run."""
-
-    def recovers(self, part: str) -> None:
+    def on_recovery(self, part: str) -> None:
         """`recovered`."""
         self.log(logging.INFO, "recovered", f"{part}: works again", source=part)
 
-    def rests(self, part: str) -> None:
-        """Not logged: it happens every second."""
-
-    def waits(self, seconds: float) -> None:
+    def on_wait(self, seconds: float) -> None:
         """`waiting`, once after each batch."""
         if not self._waiting:
             self._waiting = True
             self.log(logging.DEBUG, "waiting", f"all read; next look in {seconds:g} s", seconds=seconds)
 
-    def reloads(self, taken: Sequence[str], left: Sequence[str]) -> None:
+    def on_reload(self, taken: Sequence[str], left: Sequence[str]) -> None:
         """`reloaded`, a warning where something was not applied."""
         parts = [f"applied: {', '.join(taken)}"] * bool(taken) + [f"not applied: {'; '.join(left)}"] * bool(left)
         self.log(
             logging.WARNING if left else logging.INFO,
             "reloaded",
-            f"the pipeline file has changed; {'; '.join(parts) or 'it says the same'}",
+            f"the pipeline file has changed; {'; '.join(parts)}"
+            if parts
+            else "the pipeline file was saved without changes",
             taken=list(taken),
             left=list(left),
         )
-
-
-def counted(number: int, one: str, many: str | None = None) -> str:
-    """A number of things: `1 record`, `2,000 records`."""
-    return f"{number:,} {one if number == 1 else many or f'{one}s'}"
 
 
 def rate(records: int, seconds: float) -> str:

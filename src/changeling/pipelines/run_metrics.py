@@ -8,14 +8,14 @@ from typing import TYPE_CHECKING
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
 from prometheus_client.core import GaugeMetricFamily
 
-from changeling.pipelines.listener import SilentListener
+from changeling.pipelines.listener import Listener
 
 if TYPE_CHECKING:
     from changeling.feeds.publish import FeedReport
-    from changeling.log.ingest import Report
+    from changeling.log.ingest import BatchReport
     from changeling.pipelines.lag import Lag, RunState
     from changeling.pipelines.runner import Runner
-    from changeling.replicas.merge import Report as Merged
+    from changeling.replicas.merge import MergeReport
     from changeling.targets.postgres_target import TargetReport
 
 _SECONDS = (0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 120, 300, 600)
@@ -28,7 +28,7 @@ _LAGS = {
 }
 
 
-class RunMetrics(SilentListener):
+class RunMetrics(Listener):
     """A listener that counts; every metric has the label `pipeline`."""
 
     def __init__(self, pipeline: str) -> None:
@@ -75,7 +75,7 @@ class RunMetrics(SilentListener):
         """Whether Spark has started, and the log is open."""
         return self._runner is not None and self._runner.is_reading
 
-    def done(self, report: "Report") -> None:
+    def on_batch_done(self, report: "BatchReport") -> None:
         """Counts a batch."""
         outcome, source = report.outcome, report.source
         self._records.labels(self._pipeline, source).inc(outcome.read)
@@ -86,7 +86,7 @@ class RunMetrics(SilentListener):
         for one in outcome.stats.tables:
             self._changes.labels(self._pipeline, source, str(one.table)).inc(one.changes)
 
-    def merged(self, report: "Merged") -> None:
+    def on_merge_done(self, report: "MergeReport") -> None:
         """Counts a merge."""
         self._merge.labels(self._pipeline).observe(report.seconds)
         for one in report.tables:
@@ -96,26 +96,26 @@ class RunMetrics(SilentListener):
             self._ties.labels(*place).inc(one.ties)
             self._quarantined.labels(*place).inc(one.quarantined)
 
-    def mirrored(self, report: "TargetReport") -> None:
+    def on_target_synced(self, report: "TargetReport") -> None:
         """Counts a step of a target."""
         self._target.labels(self._pipeline, report.target).observe(report.seconds)
         self._written.labels(self._pipeline, report.target).inc(sum(one.written for one in report.tables))
         self._deleted.labels(self._pipeline, report.target).inc(sum(one.deleted for one in report.tables))
 
-    def published(self, report: "FeedReport") -> None:
+    def on_feed_published(self, report: "FeedReport") -> None:
         """Counts a commit to a topic."""
         self._published.labels(self._pipeline, report.feed).inc(report.records)
         self._refused.labels(self._pipeline, report.feed).inc(report.rejected)
 
-    def copied(self, feed: str, records: int, place: str) -> None:
+    def on_feed_copied(self, feed: str, records: int, place: str) -> None:
         """Counts a copy."""
         self._copied.labels(self._pipeline, feed).inc(records)
 
-    def fails(self, part: str, error: str) -> None:
+    def on_failure(self, part: str, error: str) -> None:
         """Notes a part that fails."""
         self.failing = {**self.failing, part: error}
 
-    def recovers(self, part: str) -> None:
+    def on_recovery(self, part: str) -> None:
         """Notes a part that works again."""
         self.failing = {name: error for name, error in self.failing.items() if name != part}
 

@@ -20,7 +20,7 @@ from changeling.pipelines.failures import Retry
 from changeling.pipelines.file_changes import FileChange, WatchedFile
 from changeling.pipelines.lag import Reading, RunState, behind, lag_of, unmerged_seconds
 from changeling.pipelines.listener import Listener
-from changeling.pipelines.loading import Loaded
+from changeling.pipelines.loading import LoadedPipeline
 from changeling.pipelines.log_follower import LogFollower
 from changeling.pipelines.replay import finish_replay
 from changeling.pipelines.source_ingest import SourceIngest, carrier_of
@@ -30,7 +30,7 @@ from changeling.spark.errors import check_spark
 
 _LOOKS_EVERY = 0.2
 """Seconds between two looks of the main thread at whether to stop."""
-NOWHERE: Mapping[str, int] = {}
+NO_STOP_POSITIONS: Mapping[str, int] = {}
 _FOLLOWER = "replicas, targets, feeds"
 """The name of their thread; no source can have it."""
 
@@ -40,7 +40,7 @@ class Runner:
 
     def __init__(
         self,
-        loaded: Loaded,
+        loaded: LoadedPipeline,
         lake: Lake,
         lock: Lock,
         listener: Listener,
@@ -59,21 +59,23 @@ class Runner:
         self._workers: dict[str, Worker] = {}
         self._ended = Ended()
 
-    def run(self, once: bool, poll_seconds: float = 1.0, ends: Mapping[str, int] = NOWHERE) -> list[Totals]:
+    def run(
+        self, once: bool, poll_seconds: float = 1.0, stop_positions: Mapping[str, int] = NO_STOP_POSITIONS
+    ) -> list[Totals]:
         """Reads until there is nothing new (`once`), or until `stop` is set; current batches are always completed.
 
-        `ends`: positions of a server's log at which sources end with `once`, instead of at what is available. Without `once`, a source
+        With `once`, sources end at what is available, or at `stop_positions` of a server's log. Without it, a source
         that fails is tried again, after one second at first and then with exponential backoff, and the pipeline file is checked
         again: what has changed there is applied between two batches.
         """
-        self._listener.prepares("opening the log")
+        self._listener.on_prepare("opening the log")
         self._log = Log(self._lake)
         self._sources = self._sources_of(self._loaded)
         self._resnapshot = False
         try:
             self._follower = self._follower_of(self._loaded)
             if once:
-                self._run_once(self._follower, ends)
+                self._run_once(self._follower, stop_positions)
             else:
                 self._run_on(poll_seconds)
         finally:
@@ -109,7 +111,7 @@ class Runner:
             {name: behind(points, point) for name, point in follower.targets.reached.copy().items()},
         )
 
-    def _sources_of(self, loaded: Loaded) -> list[SourceRun]:
+    def _sources_of(self, loaded: LoadedPipeline) -> list[SourceRun]:
         """All sources of a pipeline file; those that exist and have the same settings stay."""
         found = []
         for declared in loaded.definition.sources:
@@ -117,21 +119,21 @@ class Runner:
             found.append(known or self._new_source(loaded, declared))
         return found
 
-    def _new_source(self, loaded: Loaded, declared: Declared) -> SourceRun:
+    def _new_source(self, loaded: LoadedPipeline, declared: Declared) -> SourceRun:
         source_ingest = SourceIngest.of(loaded, self._log, declared, resnapshot=self._resnapshot)
         if isinstance(declared, RecordSource):
             finish_replay(self._lake, source_ingest.ingest, carrier_of(declared))
         totals = self._totals.setdefault(declared.name, Totals(declared.name, state=source_ingest.ingest.state))
         return SourceRun(source_ingest, totals, loaded, self._log, self._lock, self._listener)
 
-    def _follower_of(self, loaded: Loaded) -> LogFollower:
+    def _follower_of(self, loaded: LoadedPipeline) -> LogFollower:
         return LogFollower(loaded, self._lake, self._log, self._lock, self._listener, self._merge_retry)
 
-    def _run_once(self, follower: LogFollower, ends: Mapping[str, int]) -> None:
+    def _run_once(self, follower: LogFollower, stop_positions: Mapping[str, int]) -> None:
         for source in self._sources:
             records = source.source_ingest.ingest.source
             records.stop_at_present()
-            if (end := ends.get(source.name)) is not None:
+            if (end := stop_positions.get(source.name)) is not None:
                 records.stop_at(end)
         with self._ending_workers():
             for source in self._sources:
@@ -141,7 +143,7 @@ class Runner:
                 reading -= self._next_ended() is not None
                 follower.expire()
         if not self._stop.is_set():
-            follower.follow(end=True)
+            follower.follow(drain=True)
 
     def _run_on(self, poll_seconds: float) -> None:
         file, looked = WatchedFile(self._loaded), monotonic()
@@ -196,7 +198,7 @@ class Runner:
     def _tell_waiting(self, poll_seconds: float) -> None:
         if all(worker.is_waiting for worker in self._workers.values()):
             retries = (source.source_ingest.retry.remaining() for source in self._sources)
-            self._listener.waits(max(poll_seconds, min(retries)))
+            self._listener.on_wait(max(poll_seconds, min(retries)))
 
     def _look_at(self, file: WatchedFile, poll_seconds: float) -> None:
         """Applies what has changed in the pipeline file; where it cannot be used, the run continues as before, and reports that."""
@@ -207,10 +209,10 @@ class Runner:
             self._apply(change, poll_seconds)
         except (ChangelingError, OSError) as error:
             check_spark(error)
-            self._listener.reloads([], [self._loaded.redacted(str(error))])
+            self._listener.on_reload([], [self._loaded.redacted(str(error))])
         else:
             file.applied(change)
-            self._listener.reloads(change.taken, change.left)
+            self._listener.on_reload(change.taken, change.left)
 
     def _apply(self, change: FileChange, poll_seconds: float) -> None:
         """Continues with another pipeline file. Unchanged sources keep running."""
@@ -239,6 +241,6 @@ class Runner:
 
 def _check(worker: Worker) -> None:
     if worker.failure is not None:
-        # Whatever they were at, all of them fail when the JVM is gone.
+        # All threads fail once the JVM is gone, whatever they were doing.
         check_spark(worker.failure)
         raise worker.failure

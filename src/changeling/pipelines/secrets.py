@@ -13,7 +13,7 @@ from urllib.parse import quote, quote_plus, unquote, urlsplit
 from changeling.model.errors import ChangelingError
 
 if TYPE_CHECKING:
-    from changeling.pipelines.loading import Loaded
+    from changeling.pipelines.loading import LoadedPipeline
 
 _ANYWHERE = ("password", "passwd", "passphrase", "secret", "token", "credential", "apikey")
 _WORDS = {"pass", "pwd", "pw", "pin", "login", "jaas", "salt"}
@@ -89,7 +89,7 @@ def _forms(value: str) -> Iterator[str]:
 
 
 @contextmanager
-def without_secrets(loaded: "Loaded") -> Iterator[None]:
+def without_secrets(loaded: "LoadedPipeline") -> Iterator[None]:
     """Removes the secrets of a pipeline from errors; those of the system become `ChangelingError`."""
     try:
         yield

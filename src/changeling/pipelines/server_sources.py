@@ -8,7 +8,7 @@ from changeling.model.errors import UsageError
 from changeling.model.table import TableName
 from changeling.pipelines.definition import KafkaSource, PostgresSource
 from changeling.pipelines.lakehouse import lock_file
-from changeling.pipelines.loading import Loaded
+from changeling.pipelines.loading import LoadedPipeline
 from changeling.postgres.column_rules import ColumnRules
 from changeling.sources import kafka_settings
 from changeling.sources.kafka_plan import is_pattern, is_wanted
@@ -22,23 +22,23 @@ _LONGEST = 63
 """Maximum length of names of slots and publications."""
 
 
-def postgres_sources(loaded: Loaded) -> list[PostgresSource]:
+def postgres_sources(loaded: LoadedPipeline) -> list[PostgresSource]:
     """The PostgreSQL sources of the pipeline."""
     return [source for source in loaded.definition.sources if isinstance(source, PostgresSource)]
 
 
-def check_has_database(loaded: Loaded, what: str) -> None:
+def check_has_database(loaded: LoadedPipeline, what: str) -> None:
     """Raises `UsageError` where a command that works on databases, named by `what`, has none to work on."""
     if not postgres_sources(loaded):
         raise UsageError(f"{what}: the pipeline has no source of type postgres")
 
 
-def requests_of(loaded: Loaded, source: PostgresSource) -> Requests:
+def requests_of(loaded: LoadedPipeline, source: PostgresSource) -> Requests:
     """The requested snapshots of a source."""
     return Requests(lock_file(loaded).with_suffix(f".{source.name}.snapshots"))
 
 
-def capture_settings(loaded: Loaded, source: PostgresSource, lake: "Lake | None" = None) -> CaptureSettings:
+def capture_settings(loaded: LoadedPipeline, source: PostgresSource, lake: "Lake | None" = None) -> CaptureSettings:
     """The settings of a source: its names on the server, and the column rules and filters of its tables.
 
     A caller that writes the log passes `lake`, so that no other log reads the same slot.
@@ -54,9 +54,9 @@ def capture_settings(loaded: Loaded, source: PostgresSource, lake: "Lake | None"
             filters.append((pattern, rule.where))
     reader = ""
     if lake is not None:
-        from changeling.log import layout
+        from changeling.log import log_tables
 
-        reader = lake.load(layout.CHANGES).uuid().toString()
+        reader = lake.load(log_tables.CHANGES).uuid().toString()
     return CaptureSettings(
         name=source.name,
         url=source.url,

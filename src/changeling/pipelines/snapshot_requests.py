@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 
 from changeling.model.errors import UsageError
 from changeling.model.table import TableName
-from changeling.pipelines.loading import Loaded
+from changeling.pipelines.loading import LoadedPipeline
 from changeling.pipelines.server_sources import capture_settings, check_has_database, postgres_sources, requests_of
 from changeling.replicas.table_lookup import WantedTable
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from changeling.pipelines.verification import Verified
 
 
-def request_snapshots(loaded: Loaded, wanted: Sequence[str]) -> list[str]:
+def request_snapshots(loaded: LoadedPipeline, wanted: Sequence[str]) -> list[str]:
     """Requests new snapshots of tables; returns their names. Raises `UsageError` where the pipeline reads no database."""
     check_has_database(loaded, "snapshot reads tables of a database again")
     check_exist(loaded, wanted)
@@ -32,7 +32,7 @@ def request_snapshots(loaded: Loaded, wanted: Sequence[str]) -> list[str]:
     return requested
 
 
-def request_repair(loaded: Loaded, found: "Sequence[Verified]") -> None:
+def request_repair(loaded: LoadedPipeline, found: "Sequence[Verified]") -> None:
     """Requests new snapshots of the tables that differ."""
     for source in postgres_sources(loaded):
         tables = [one.table.spelled() for one in found if one.source == source.name and one.different]
@@ -47,7 +47,7 @@ def chosen(known: list[TableName], wanted: Sequence[str]) -> list[TableName]:
     return [table for table in known if not wanted or any(catalog.matches(text, table) for text in wanted)]
 
 
-def check_exist(loaded: Loaded, wanted: Sequence[str]) -> None:
+def check_exist(loaded: LoadedPipeline, wanted: Sequence[str]) -> None:
     """Raises `UsageError` for a pattern that matches no table of any database; nothing is altered to find out."""
     if not wanted:
         return

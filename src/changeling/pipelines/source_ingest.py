@@ -11,7 +11,7 @@ from changeling.log.ingest import Ingest
 from changeling.pipelines.definition import FilesSource, KafkaSource, PostgresSource, RecordSource, TableRule
 from changeling.pipelines.definition import Source as Declared
 from changeling.pipelines.failures import Retry
-from changeling.pipelines.loading import Loaded
+from changeling.pipelines.loading import LoadedPipeline
 from changeling.sources.files import FilesSource as Files
 from changeling.sources.source import Records, Source
 
@@ -27,25 +27,25 @@ class SourceIngest:
     retry: Retry = field(default_factory=Retry)
     """When it is tried again after a failure."""
 
-    def is_of(self, loaded: Loaded, source: Declared) -> bool:
+    def is_of(self, loaded: LoadedPipeline, source: Declared) -> bool:
         """Whether the pipeline file says the same of the source."""
         options = loaded.read_options(source) if isinstance(source, RecordSource) else None
         return (self.declared, self.rules, self.options) == (source, loaded.rules(source.name), options)
 
     @staticmethod
-    def of(loaded: Loaded, log: Log, source: Declared, *, resnapshot: bool = False) -> "SourceIngest":
+    def of(loaded: LoadedPipeline, log: Log, source: Declared, *, resnapshot: bool = False) -> "SourceIngest":
         """The ingest of a source of the pipeline file."""
         ingest = ingest_of(loaded, log, source, resnapshot=resnapshot)
         options = ingest.source.options if isinstance(source, RecordSource) else None
         return SourceIngest(source, loaded.rules(source.name), options, ingest)
 
 
-def record_sources(loaded: Loaded) -> list[RecordSource]:
+def record_sources(loaded: LoadedPipeline) -> list[RecordSource]:
     """The sources of records of the pipeline."""
     return [source for source in loaded.definition.sources if isinstance(source, FilesSource | KafkaSource)]
 
 
-def ingest_of(loaded: Loaded, log: Log, source: Declared, *, resnapshot: bool = False) -> Ingest:
+def ingest_of(loaded: LoadedPipeline, log: Log, source: Declared, *, resnapshot: bool = False) -> Ingest:
     """The ingest of a source into the log. `resnapshot`: tables of a database are snapshotted again."""
     policy = partial(loaded.policy, source.name)
     if isinstance(source, PostgresSource):
@@ -65,7 +65,7 @@ def carrier_of(source: RecordSource) -> Carrier:
     return source.carrier if isinstance(source, FilesSource) else "plain"
 
 
-def _source(loaded: Loaded, lake: Lake, source: RecordSource) -> Source:
+def _source(loaded: LoadedPipeline, lake: Lake, source: RecordSource) -> Source:
     records = Records(source.name, source.format, loaded.read_options(source))
     if isinstance(source, FilesSource):
         return Files(

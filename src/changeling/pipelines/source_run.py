@@ -1,23 +1,23 @@
-"""One source of a run: batch after batch into the log, tried again after failures."""
+"""One source of a run: brings batch after batch into the log, and retries after failures."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from changeling.iceberg.lock import Lock
 from changeling.log.change_log import Log
-from changeling.log.ingest import Report
+from changeling.log.ingest import BatchReport
 from changeling.log.source_state import SourceState
 from changeling.model.errors import ChangelingError, UsageError
 from changeling.pipelines.failures import Failures
 from changeling.pipelines.listener import Listener
-from changeling.pipelines.loading import Loaded
+from changeling.pipelines.loading import LoadedPipeline
 from changeling.pipelines.source_ingest import SourceIngest
 from changeling.sources.source import SkippingSource
 
 
 @dataclass
 class Totals:
-    """What a run did for one source."""
+    """The totals of a run for one source."""
 
     source: str
     batches: int = 0
@@ -35,7 +35,7 @@ class Totals:
         """Records that were decoded into changes."""
         return self.read - self.rejected
 
-    def add(self, report: Report, state: SourceState) -> None:
+    def add(self, report: BatchReport, state: SourceState) -> None:
         """Counts a batch, after which the source is in this state."""
         self.batches += 1
         self.read += report.outcome.read
@@ -54,7 +54,13 @@ class SourceRun:
     """One source, read in a thread of its own."""
 
     def __init__(
-        self, source_ingest: SourceIngest, totals: Totals, loaded: Loaded, log: Log, lock: Lock, listener: Listener
+        self,
+        source_ingest: SourceIngest,
+        totals: Totals,
+        loaded: LoadedPipeline,
+        log: Log,
+        lock: Lock,
+        listener: Listener,
     ) -> None:
         self.source_ingest, self._totals, self._loaded, self._log = source_ingest, totals, loaded, log
         self._lock, self._listener = lock, listener
@@ -79,12 +85,12 @@ class SourceRun:
                 raise
             report = None
         else:
-            self._failures.worked(self.name, retry)
+            self._failures.succeeded(self.name, retry)
         if report is None:
-            self._listener.rests(self.name)
+            self._listener.on_idle(self.name)
             return False
         self._totals.add(report, self.source_ingest.ingest.state)
-        self._listener.done(report)
+        self._listener.on_batch_done(report)
         on_batch()
         return True
 
@@ -95,19 +101,19 @@ class SourceRun:
     def give_up(self) -> None:
         """The source was removed; its failure is cleared."""
         self.close()
-        self._failures.worked(self.name, self.source_ingest.retry)
+        self._failures.succeeded(self.name, self.source_ingest.retry)
 
-    def _ingest(self) -> Report | None:
+    def _ingest(self) -> BatchReport | None:
         ingest = self.source_ingest.ingest
         try:
-            self._listener.looks(self.name)
-            report = ingest.step(lambda batch, size: self._listener.starts(self.name, batch, size))
+            self._listener.on_poll(self.name)
+            report = ingest.step(lambda batch, size: self._listener.on_batch_start(self.name, batch, size))
         finally:
             for text in ingest.warnings():
-                self._listener.warns(self.name, self._loaded.redacted(text))
+                self._listener.on_warning(self.name, self._loaded.redacted(text))
             self._note_left_out()
         if (complete := self._log.progress.complete.get(self.name)) is not None:
-            self._lock.has_all(complete, self.name)
+            self._lock.log_complete_until(complete, self.name)
         return report
 
     def _note_left_out(self) -> None:

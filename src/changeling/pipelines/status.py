@@ -6,7 +6,7 @@ from typing import Any
 
 from changeling.iceberg.lock import is_held, last_holder
 from changeling.iceberg.reader import Tables
-from changeling.log import layout
+from changeling.log import log_tables
 from changeling.log.batch_plans import BatchPlan, stored_plans
 from changeling.log.source_state import SourceState, stored_state
 from changeling.model import times
@@ -17,7 +17,7 @@ from changeling.pipelines.feed_status import feed_status
 from changeling.pipelines.feed_sync import definitions_of
 from changeling.pipelines.lag import Reading, behind, lag_of, unmerged_seconds
 from changeling.pipelines.lakehouse import lock_file, tables_of
-from changeling.pipelines.loading import Loaded
+from changeling.pipelines.loading import LoadedPipeline
 from changeling.pipelines.server_sources import capture_settings
 from changeling.replicas.points import Point, Points, points_of
 from changeling.replicas.replica_reader import Identity, Replica, replicas
@@ -25,10 +25,10 @@ from changeling.replicas.replica_reader import Identity, Replica, replicas
 _NANOS = 1_000_000_000
 
 
-def status(loaded: Loaded) -> list[dict[str, Any]]:
+def status(loaded: LoadedPipeline) -> list[dict[str, Any]]:
     """One object for each source, then for each table with a known schema, each feed, each target."""
     tables = tables_of(loaded)
-    state = stored_state(tables, layout.CHANGES)
+    state = stored_state(tables, log_tables.CHANGES)
     file = lock_file(loaded)
     holder = last_holder(file)
     errors = {} if holder is None else holder.errors
@@ -100,8 +100,8 @@ def _freshness(last: Point, source: str) -> dict[str, Any]:
     return {"replica_commit_time": times.to_text(committed), "replica_lag_seconds": _seconds(made - committed)}
 
 
-def _behind(loaded: Loaded, source: Source, reading: Reading) -> dict[str, Any]:
-    """What of a source is not in the log now, and what its server retains for it."""
+def _behind(loaded: LoadedPipeline, source: Source, reading: Reading) -> dict[str, Any]:
+    """The part of a source that is not in the log now, and the WAL that its server retains for it."""
     found = lag_of(loaded, source, reading)
     row = {f"behind_{name}": getattr(found, name) for name in ("seconds", "records", "files", "bytes", "error")}
     if not isinstance(source, PostgresSource):
@@ -110,7 +110,7 @@ def _behind(loaded: Loaded, source: Source, reading: Reading) -> dict[str, Any]:
     return {**row, "slot": slot, "slot_lag_bytes": found.bytes, "slot_error": found.error}
 
 
-def _target(loaded: Loaded, target: PostgresTarget, points: Points, error: str | None) -> dict[str, Any]:
+def _target(loaded: LoadedPipeline, target: PostgresTarget, points: Points, error: str | None) -> dict[str, Any]:
     """The point of a target; if it cannot be reached, that is unknown, and `reachable` is false."""
     try:
         with naming_extras():
@@ -141,7 +141,7 @@ def _seconds(nanos: int | None) -> float | None:
 def _tables(tables: Tables, held: Mapping[Identity, Replica]) -> list[dict[str, Any]]:
     """Each table with the newest version of its schema, by id, and the counts of its replica."""
     newest: dict[tuple[Any, ...], dict[str, Any]] = {}
-    for row in sorted(tables.rows(layout.SCHEMAS).to_pylist(), key=lambda row: int(row["id"])):
+    for row in sorted(tables.rows(log_tables.SCHEMAS).to_pylist(), key=lambda row: int(row["id"])):
         newest[row["source"], *row["table"].values()] = row
     merged = {_place(identity): one.state for identity, one in held.items()}
     stale, aside = _quarantined(tables)
@@ -175,7 +175,7 @@ def _quarantined(tables: Tables) -> tuple[Counter[tuple[Any, ...]], Counter[tupl
     """How many rows of each table are stale, and how many values and changes are quarantined."""
     stale: set[tuple[Any, ...]] = set()
     aside: Counter[tuple[Any, ...]] = Counter()
-    for row in tables.rows(layout.QUARANTINE, columns=("source", "table", "row", "column", "value")).to_pylist():
+    for row in tables.rows(log_tables.QUARANTINE, columns=("source", "table", "row", "column", "value")).to_pylist():
         place = (row["source"], *row["table"].values())
         if row["value"] is None and row["column"] is None:
             stale.add((*place, row["row"]))

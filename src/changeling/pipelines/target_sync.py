@@ -6,8 +6,8 @@ from changeling.iceberg.lake import Lake
 from changeling.iceberg.lock import Lock
 from changeling.model.errors import ChangelingError
 from changeling.pipelines.failures import Failures, Retry
-from changeling.pipelines.listener import TargetListener
-from changeling.pipelines.loading import Loaded
+from changeling.pipelines.listener import Listener
+from changeling.pipelines.loading import LoadedPipeline
 from changeling.replicas.points import Point
 from changeling.replicas.tables import ReplicaTables
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 class TargetSync:
     """All targets of one run."""
 
-    def __init__(self, loaded: Loaded, lake: Lake, lock: Lock, listener: TargetListener) -> None:
+    def __init__(self, loaded: LoadedPipeline, lake: Lake, lock: Lock, listener: Listener) -> None:
         self._loaded, self._listener = loaded, listener
         self._failures = Failures(loaded, lock, listener)
         self.reached: dict[str, int] = {}
@@ -38,16 +38,16 @@ class TargetSync:
                 failed.append(error)
                 continue
             self.reached[target.name] = (newest if report is None else report.point).number
-            self._failures.worked(target.name, retry)
+            self._failures.succeeded(target.name, retry)
             if report is not None:
-                self._listener.mirrored(report)
+                self._listener.on_target_synced(report)
                 for text in report.warnings:
-                    self._listener.warns(target.name, self._loaded.redacted(text))
+                    self._listener.on_warning(target.name, self._loaded.redacted(text))
         if once and failed:
             raise failed[0]
 
 
-def targets_of(loaded: Loaded, lake: Lake) -> "list[PostgresTarget]":
+def targets_of(loaded: LoadedPipeline, lake: Lake) -> "list[PostgresTarget]":
     """The targets of a pipeline."""
     definition = loaded.definition
     if not definition.targets:

@@ -7,14 +7,14 @@ from itertools import count
 
 from changeling.iceberg.lock import is_held
 from changeling.iceberg.reader import Tables
-from changeling.log import layout
+from changeling.log import log_tables
 from changeling.log.change_log import Log
 from changeling.log.source_state import stored_state
 from changeling.model.errors import ChangelingError, UsageError
 from changeling.model.table import TableName
 from changeling.pipelines.definition import PostgresSource
 from changeling.pipelines.lakehouse import lake_of, lock_file, tables_of
-from changeling.pipelines.loading import Loaded
+from changeling.pipelines.loading import LoadedPipeline
 from changeling.pipelines.server_sources import capture_settings, check_has_database, postgres_sources
 from changeling.pipelines.snapshot_requests import check_exist, check_known, chosen
 from changeling.replicas.as_of import States
@@ -59,7 +59,7 @@ CatchUp = Callable[[str, int | None], object]
 """Brings the log up to date if no run is active: one source to a position of its server's log, or to its end."""
 
 
-def verify(loaded: Loaded, wanted: Sequence[str], most: int, catch_up: CatchUp) -> Iterator[Verified]:
+def verify(loaded: LoadedPipeline, wanted: Sequence[str], most: int, catch_up: CatchUp) -> Iterator[Verified]:
     """Compares tables (all where none is `wanted`), one after another."""
     check_has_database(loaded, "verify compares replicas with their database")
     check_exist(loaded, wanted)
@@ -92,7 +92,7 @@ class _Wanted:
 
 
 def _verified(
-    loaded: Loaded, source: PostgresSource, wanted: _Wanted, most: int, catch_up: CatchUp
+    loaded: LoadedPipeline, source: PostgresSource, wanted: _Wanted, most: int, catch_up: CatchUp
 ) -> Iterator[Verified]:
     """Compares the remaining tables; raises `_AlteredError` where one is altered in between."""
     _catch_up(loaded, source, catch_up)
@@ -113,7 +113,9 @@ def _verified(
         raise _AlteredError(str(error)) from None
 
 
-def _catch_up(loaded: Loaded, source: PostgresSource, catch_up: CatchUp, point: TablesAtPoint | None = None) -> None:
+def _catch_up(
+    loaded: LoadedPipeline, source: PostgresSource, catch_up: CatchUp, point: TablesAtPoint | None = None
+) -> None:
     """Brings the log to the source's position; a table that was altered is snapshotted again and completed first."""
     if not is_held(lock_file(loaded)):
         catch_up(source.name, None if point is None else point.lsn)
@@ -126,7 +128,7 @@ def _catch_up(loaded: Loaded, source: PostgresSource, catch_up: CatchUp, point: 
 
 
 def _compared(
-    loaded: Loaded, source: PostgresSource, point: TablesAtPoint, tables: list[TableName], most: int
+    loaded: LoadedPipeline, source: PostgresSource, point: TablesAtPoint, tables: list[TableName], most: int
 ) -> Iterator[Verified]:
     lake = lake_of(loaded)
     log = Log(lake)
@@ -149,10 +151,10 @@ def _compared(
         )
 
 
-def _behind(loaded: Loaded, source: PostgresSource, point: TablesAtPoint) -> set[TableName]:
+def _behind(loaded: LoadedPipeline, source: PostgresSource, point: TablesAtPoint) -> set[TableName]:
     """The tables that were altered or created before the point, while their rows are in the log only after it."""
     tables = tables_of(loaded)
-    state = stored_state(tables, layout.CHANGES).of(source.name)
+    state = stored_state(tables, log_tables.CHANGES).of(source.name)
     known = KnownTables(state.own_state)
     later: set[str] = set()
     for plan in _plans_read(tables, source, state.batch).values():
@@ -167,7 +169,7 @@ def _behind(loaded: Loaded, source: PostgresSource, point: TablesAtPoint) -> set
 
 def _plans_read(tables: Tables, source: PostgresSource, last: int) -> dict[int, PostgresPlan]:
     """The plans of a source's batches up to `last`, each of its last attempt."""
-    rows = sorted(tables.rows(layout.BATCHES).to_pylist(), key=lambda row: (row["batch"], row["attempt"]))
+    rows = sorted(tables.rows(log_tables.BATCHES).to_pylist(), key=lambda row: (row["batch"], row["attempt"]))
     return {
         row["batch"]: plans.parse_plan(row["plan"])
         for row in rows
@@ -175,20 +177,20 @@ def _plans_read(tables: Tables, source: PostgresSource, last: int) -> dict[int, 
     }
 
 
-def _quarantined(loaded: Loaded, source: PostgresSource, table: TableName) -> int:
-    rows = tables_of(loaded).rows(layout.QUARANTINE, columns=("source", "table", "column")).to_pylist()
+def _quarantined(loaded: LoadedPipeline, source: PostgresSource, table: TableName) -> int:
+    rows = tables_of(loaded).rows(log_tables.QUARANTINE, columns=("source", "table", "column")).to_pylist()
     own = {"catalog": table.catalog, "schema": table.schema, "name": table.name}
     return sum(row["source"] == source.name and row["table"] == own and row["column"] is not None for row in rows)
 
 
-def _wait(loaded: Loaded, source: PostgresSource, lsn: int) -> None:
+def _wait(loaded: LoadedPipeline, source: PostgresSource, lsn: int) -> None:
     """Waits until the run has read beyond an LSN and merged it into the replicas."""
     end = time.monotonic() + _PATIENCE
     while time.monotonic() < end:
         if not is_held(lock_file(loaded)):
             raise ChangelingError("the run ended in between: verify again")
         tables = tables_of(loaded)
-        plans_read = _plans_read(tables, source, stored_state(tables, layout.CHANGES).batch(source.name))
+        plans_read = _plans_read(tables, source, stored_state(tables, log_tables.CHANGES).batch(source.name))
         read = [batch for batch, plan in plans_read.items() if isinstance(plan, Stream) and plan.end > lsn]
         merged = points_of(tables).last.of(source.name).last_complete_batch
         if read and merged >= min(read) and not _snapshot_is_running(plans_read):

@@ -20,7 +20,7 @@ class Worker:
     ) -> None:
         """`step` returns whether there may be more to do at once. If not, the worker waits for `pause` seconds, or ends (None).
 
-        `begin` is called first, in the thread. Nothing is begun after `stop` is set.
+        `begin` runs first, in the new thread. No step starts once `stop` is set.
         """
         self.name = name
         self._step, self._begin, self._stop, self._ended, self._pause = step, begin, stop, ended, pause

@@ -15,8 +15,8 @@ from changeling.pipelines.secrets import is_secret_name, secrets_in
 Path: TypeAlias = tuple[str | int, ...]
 """The path from the top of the file to a value: names of members and indexes in lists."""
 
-MOST_BYTES = 1_000_000
-MOST_VALUES = 100_000
+MAX_BYTES = 1_000_000
+MAX_VALUES = 100_000
 
 _TAG = "tag:yaml.org,2002:"
 _TEXT = f"{_TAG}str"
@@ -52,8 +52,8 @@ def format_path(path: Path) -> str:
 
 def compose(content: bytes) -> yaml.Node | None:
     """The nodes of a YAML text, None where it is empty; raises `PipelineFileError` with the line."""
-    if len(content) > MOST_BYTES:
-        raise PipelineFileError(f"larger than {MOST_BYTES} bytes: this is not a pipeline")
+    if len(content) > MAX_BYTES:
+        raise PipelineFileError(f"larger than {MAX_BYTES} bytes: this is not a pipeline")
     try:
         text = content.decode("utf-8-sig")
     except UnicodeDecodeError as error:
@@ -97,9 +97,9 @@ class Reader:
         """The value of a node; raises `PipelineFileError` where it is more than plain data."""
         self.lines.setdefault(path, _line(node))
         self._count += 1
-        if self._count > MOST_VALUES:
+        if self._count > MAX_VALUES:
             raise PipelineFileError(
-                f"aliases make more than {MOST_VALUES} values of it: this is not a pipeline", path, _line(node)
+                f"aliases make more than {MAX_VALUES} values of it: this is not a pipeline", path, _line(node)
             )
         if isinstance(node, yaml.ScalarNode):
             _check_tag(node, path, _SCALARS)
@@ -219,7 +219,7 @@ def _key(node: yaml.Node, path: Path) -> str:
     _check_unicode(node, path)
     if node.tag != _TEXT and (node.value.lower() in {*_WORDS, *_DOUBTFUL} or _WHOLE.fullmatch(node.value)):
         raise PipelineFileError(
-            f"the name {node.value or '(nothing)'} is no text to YAML: put it in quotes", path, _line(node)
+            f"the name {node.value or '(nothing)'} is not text to YAML: put it in quotes", path, _line(node)
         )
     return str(node.value)
 

@@ -8,15 +8,15 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from changeling.model import layout
+from changeling.model import arrow_layouts
 from changeling.model.operation import Image
 from changeling.model.table import TableName
 from changeling.postgres.published_table import PublishedTable
 from changeling.postgres.row_images import FULL, KEY, NONE, PARTIAL, RowImages, Texts
 from changeling.postgres.transactions import PlacedChanges
 
-CHANGES = layout.CHANGES.set(
-    layout.CHANGES.get_field_index("schema"), pa.field("schema", pa.dictionary(pa.int32(), pa.string()))
+CHANGES = arrow_layouts.CHANGES.set(
+    arrow_layouts.CHANGES.get_field_index("schema"), pa.field("schema", pa.dictionary(pa.int32(), pa.string()))
 )
 """The layout of changes, in which schemas are encoded with a dictionary: they are few, and long."""
 
@@ -68,7 +68,7 @@ def changes_batch(source: str, slot: str, read: ReadChanges) -> pa.RecordBatch:
                 pa.array(np.zeros(count, np.int32)),
                 pa.array(lsns),
             ],
-            fields=list(layout.ORIGIN),
+            fields=list(arrow_layouts.ORIGIN),
         ),
         read.meta,
         schemas,
@@ -100,7 +100,7 @@ def _repeated(text: str, count: int) -> pa.StringArray:
 
 @functools.lru_cache(maxsize=64)
 def _repeated_table(table: TableName, count: int) -> pa.StructArray:
-    return layout.tables_array([table]).take(pa.array(np.zeros(count, np.int8)))
+    return arrow_layouts.tables_array([table]).take(pa.array(np.zeros(count, np.int8)))
 
 
 def _scattered(parts: list[Texts], count: int) -> pa.StringArray:
@@ -131,7 +131,7 @@ def _transactions(placed: PlacedChanges) -> pa.StructArray:
             pa.nulls(count, pa.int64()),
             pa.array(placed.complete, mask=~placed.complete),
         ],
-        fields=list(layout.TRANSACTION),
+        fields=list(arrow_layouts.TRANSACTION),
         mask=pa.array(placed.outside),
     )
 
@@ -148,6 +148,6 @@ def _tables(tables: np.ndarray, versions: Sequence[PublishedTable]) -> tuple[pa.
         places = pa.array(np.zeros(count, np.int32))
         return names, pa.DictionaryArray.from_arrays(places, dictionary, safe=False)
     owners = np.where(absent, 0, np.searchsorted(used, tables))
-    names = layout.tables_array([table.name for table in distinct]).take(pa.array(owners, mask=absent))
+    names = arrow_layouts.tables_array([table.name for table in distinct]).take(pa.array(owners, mask=absent))
     schemas = np.array([texts[table.schema_text] for table in distinct] or [0], np.int32)
     return names, pa.DictionaryArray.from_arrays(pa.array(schemas[owners], mask=absent), dictionary, safe=False)

@@ -11,13 +11,13 @@ import pyarrow.compute as pc
 from changeling.iceberg.conditions import EVERYTHING, Condition, all_of, columns_in, equals, is_set, one_of
 from changeling.iceberg.measured_scan import BoundedReads
 from changeling.iceberg.row_matching import matching
-from changeling.log import layout
+from changeling.log import log_tables
 from changeling.model import json_text
 from changeling.replicas.change_order import arrivals
 from changeling.replicas.fold_task import OUTCOME
-from changeling.replicas.logged_changes import MarkedReads
+from changeling.replicas.logged_changes import SnapshotMarks
 from changeling.replicas.row_events import LOG_COLUMNS, ROW_EVENTS, fold_input, sorted_events
-from changeling.replicas.snapshot_attempts import FIRSTS, LASTS, Mark, lane_of
+from changeling.replicas.snapshot_attempts import FIRSTS, LASTS, Mark, topic_partition
 
 if TYPE_CHECKING:
     from changeling.spark.adapter import Kernel
@@ -33,19 +33,19 @@ class ArrowChanges:
     """Rows that were read already, all of them that are meant, and maybe others."""
 
     def where(self, *conditions: Condition) -> "ArrowChanges":
-        """Those of them for which all conditions hold."""
+        """The changes that meet all conditions."""
         return replace(self, condition=all_of([self.condition, *conditions]))
 
-    def held(self) -> "ArrowChanges":
+    def cached(self) -> "ArrowChanges":
         """The same changes, read with all columns that a fold needs."""
         return replace(self, known=self._read(*LOG_COLUMNS))
 
-    def least(self, column: str, *others: str) -> tuple[Any, ...] | None:
-        """The least value of a column, and what other columns have there; None where no change has one."""
+    def min_by(self, column: str, *others: str) -> tuple[Any, ...] | None:
+        """The smallest value of a column, and what other columns have there; None where no change has one."""
         return self._extreme("ascending", column, *others)
 
-    def greatest(self, column: str, *others: str) -> tuple[Any, ...] | None:
-        """The same for the greatest value."""
+    def max_by(self, column: str, *others: str) -> tuple[Any, ...] | None:
+        """The same for the largest value."""
         return self._extreme("descending", column, *others)
 
     def _extreme(self, order: str, *columns: str) -> tuple[Any, ...] | None:
@@ -53,7 +53,7 @@ class ArrowChanges:
         found = rows.take(pc.select_k_unstable(rows, 1, [(columns[0], order)])).to_pylist()
         return tuple(found[0].values()) if found else None
 
-    def some(self, column: str) -> Any:
+    def any_value(self, column: str) -> Any:
         """The value of a column in some change that has one; None where none has."""
         found = self.log.first(self.condition, column).column(column).to_pylist()
         return found[0] if found else None
@@ -72,10 +72,10 @@ class ArrowChanges:
             found = found.take(pa.array(matching(alike.columns, found.select(alike.column_names).columns).stored))
         return found.select(list(columns))
 
-    def reads(self, paths: Mapping[str, str]) -> MarkedReads | None:
+    def snapshot_marks(self, paths: Mapping[str, str]) -> SnapshotMarks | None:
         """The rows of snapshots, if there are any; `paths` says by encoding where in `meta` they are marked."""
         reads = self.where(equals("op", "read"))
-        first, last = reads.least("position"), reads.greatest("position")
+        first, last = reads.min_by("position"), reads.max_by("position")
         if first is None or last is None:
             return None
         rows = reads.where(one_of("encoding", paths))._read("position", "encoding", "meta", "batch", "origin")
@@ -86,24 +86,26 @@ class ArrowChanges:
         ):
             mark = _member(meta, paths[encoding])
             if mark in (*FIRSTS, *LASTS):
-                marks.append(Mark(lane_of(ordinal, partition), (batch, ordinal, record), mark in FIRSTS, position))
-        return MarkedReads(first[0], last[0], marks)
+                marks.append(
+                    Mark(topic_partition(ordinal, partition), (batch, ordinal, record), mark in FIRSTS, position)
+                )
+        return SnapshotMarks(first[0], last[0], marks)
 
-    def runs(self, kinds: Mapping[int, int], most: int) -> list[tuple[str, int]]:
-        """Where a change has a schema of another kind than the one before it: positions and schemas, the first `most`."""
+    def schema_switches(self, kinds: Mapping[int, int], limit: int) -> list[tuple[str, int]]:
+        """Where a change has a schema of another kind than the one before it: positions and schemas, the first `limit`."""
         rows = self.where(one_of("schema_id", kinds)).rows("position", "schema_id").to_pylist()
         places = sorted({(row["position"], kinds[row["schema_id"]], row["schema_id"]) for row in rows})
         changed = places[:1] + [after for before, after in pairwise(places) if before[1] != after[1]]
-        return [(position, number) for position, _, number in changed[:most]]
+        return [(position, number) for position, _, number in changed[:limit]]
 
-    def to_fold(self, most: int) -> pa.Table:
-        """What a fold reads of them, of at most `most`."""
-        return self._to_fold().slice(0, most)
+    def to_fold(self, limit: int) -> pa.Table:
+        """The columns that a fold reads, of at most `limit` changes."""
+        return self._to_fold().slice(0, limit)
 
-    def folded(self, spread: "Kernel", fold: "Kernel", small: Sequence[int] = ()) -> pa.Table:
-        """What one kernel makes of the changes is ordered by row, and handed to the other; returns what that makes of it."""
-        events = pa.Table.from_batches(list(spread(self._to_fold().combine_chunks().to_batches())), ROW_EVENTS)
-        return pa.Table.from_batches(list(fold(sorted_events(events).combine_chunks().to_batches())), OUTCOME)
+    def folded(self, to_events: "Kernel", fold_events: "Kernel", one_bucket: Sequence[int] = ()) -> pa.Table:
+        """See `Changes.folded`."""
+        events = pa.Table.from_batches(list(to_events(self._to_fold().combine_chunks().to_batches())), ROW_EVENTS)
+        return pa.Table.from_batches(list(fold_events(sorted_events(events).combine_chunks().to_batches())), OUTCOME)
 
     def _to_fold(self) -> pa.Table:
         return fold_input(self._read(*LOG_COLUMNS))
@@ -126,7 +128,7 @@ def _column(rows: pa.Table, name: str) -> pa.ChunkedArray:
 
 def _type_of(name: str) -> pa.DataType:
     whole, _, member = name.partition(".")
-    kind = layout.CHANGES.columns.field(whole).type
+    kind = log_tables.CHANGES.columns.field(whole).type
     return kind.field(member).type if member else kind
 
 

@@ -1,4 +1,4 @@
-"""What states are made from, in this process and without Spark."""
+"""The store that states are computed from, in this process and without Spark."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -10,7 +10,7 @@ import pyarrow as pa
 from changeling.iceberg.measured_scan import Budget, MeasuredTable, NeedsSpark
 from changeling.iceberg.parquet_files import WrittenFile
 from changeling.iceberg.reader import Tables
-from changeling.log import layout
+from changeling.log import log_tables
 from changeling.log.schema_registry import Registry
 from changeling.replicas import replica_reader
 from changeling.replicas.arrow_changes import ArrowChanges
@@ -18,7 +18,7 @@ from changeling.replicas.as_of import State
 from changeling.replicas.logged_changes import Changes
 from changeling.replicas.points import points_of
 from changeling.replicas.replica_reader import Identity, Replica, ReplicaState, loaded_replicas
-from changeling.replicas.row_replacement import Stored, read_staged
+from changeling.replicas.row_replacement import StoredSnapshot, read_staged
 from changeling.replicas.shape import Shape
 from changeling.replicas.staged_rows import column_name
 from changeling.replicas.state_rows import state_on_top
@@ -35,15 +35,15 @@ class ArrowStore:
         self._log, self._budget = log.table, log.budget
         self.changes: Changes = ArrowChanges(log)
         self.points = points_of(tables)
-        self.registry = Registry.from_rows(tables.rows(layout.SCHEMAS).to_pylist())
+        self.registry = Registry.from_rows(tables.rows(log_tables.SCHEMAS).to_pylist())
         found = list(loaded_replicas(tables, pipeline))
         self.replicas: Mapping[Identity, Replica] = {replica.identity: replica for replica, _ in found}
         self._tables = {replica.identity: table for replica, table in found}
 
     @staticmethod
     def of(tables: Tables, pipeline: str) -> "ArrowStore | None":
-        """What a pipeline has; None where it has no log yet."""
-        log = tables.load(layout.CHANGES.name)
+        """The store of a pipeline; None where it has no log yet."""
+        log = tables.load(log_tables.CHANGES.name)
         return None if log is None else ArrowStore(tables, pipeline, MeasuredTable(log, Budget()))
 
     def log_properties(self) -> Mapping[str, str]:
@@ -51,7 +51,7 @@ class ArrowStore:
         return self._log.properties
 
     def snapshots(self, replica: Replica) -> set[int]:
-        """Those that a replica still has."""
+        """The ids of the snapshots that a replica still has."""
         return {snapshot.snapshot_id for snapshot in self._tables[replica.identity].snapshots()}
 
     def state_at(self, replica: Replica, snapshot: int) -> ReplicaState:
@@ -85,16 +85,16 @@ class ArrowStore:
         with TemporaryDirectory(prefix="changeling-") as place:
             yield place
 
-    def on_top(self, files: Sequence[WrittenFile], below: pa.Table | None, shape: Shape) -> pa.Table:
-        """The rows that a fold staged, on top of those below them, under the names of a shape.
+    def on_top(self, files: Sequence[WrittenFile], base: pa.Table | None, shape: Shape) -> pa.Table:
+        """The rows that a fold staged, on top of a base, under the names of a shape.
 
         The files are no longer needed then.
         """
-        rows = _placed(shape).empty_table() if below is None else below
+        rows = _placed(shape).empty_table() if base is None else base
         if files:
             ids = [column.id for column in shape.columns]
-            stored = Stored((), _placed(shape), tuple(ids.index(number) for number in shape.key), below)
-            (staged,) = read_staged(files, shape, most=None)
+            stored = StoredSnapshot((), _placed(shape), tuple(ids.index(number) for number in shape.key), base)
+            (staged,) = read_staged(files, shape, limit=None)
             rows = state_on_top(staged, stored)
         return pa.table(rows.columns, names=[column.name for column in shape.columns])
 

@@ -11,7 +11,7 @@ from typing import Generic, Protocol, TypeVar
 
 from changeling.iceberg.conditions import at_least, equals
 from changeling.iceberg.parquet_files import WriteSpec, WrittenFile
-from changeling.log import layout
+from changeling.log import log_tables
 from changeling.log.schema_registry import Registry
 from changeling.model import times
 from changeling.model.errors import UsageError
@@ -19,6 +19,7 @@ from changeling.model.table import TableName
 from changeling.replicas.bases import Base, Bases
 from changeling.replicas.change_order import START
 from changeling.replicas.fold_job import fold
+from changeling.replicas.fold_table import FoldTable
 from changeling.replicas.gaps import Unknown, UnknownOf, nothing_unknown
 from changeling.replicas.logged_changes import (
     Changes,
@@ -36,11 +37,10 @@ from changeling.replicas.logged_changes import (
 )
 from changeling.replicas.points import Point, Points
 from changeling.replicas.replica_reader import Identity, Replica, ReplicaState
-from changeling.replicas.row_events import FoldTable
 from changeling.replicas.schema_inference import Policies, SchemaInference
 from changeling.replicas.schema_reversion import PositionRange
 from changeling.replicas.shape import Shape
-from changeling.replicas.snapshot_rows import Reads, reads_of
+from changeling.replicas.snapshot_rows import SnapshotRows, snapshot_rows_of
 from changeling.replicas.staged_rows import staged_layout
 from changeling.replicas.table_lookup import WantedTable
 
@@ -67,7 +67,7 @@ class State(Generic[Rows]):
 
 
 class StateStore(Protocol[Rows]):
-    """What a pipeline has stored, as states are made from it: on Spark, or in this process."""
+    """The stored tables of a pipeline, as states are computed from them: on Spark, or in this process."""
 
     changes: Changes
     points: Points
@@ -78,7 +78,7 @@ class StateStore(Protocol[Rows]):
         """The properties of the log's table."""
 
     def snapshots(self, replica: Replica) -> set[int]:
-        """Those that a replica still has."""
+        """The ids of the snapshots that a replica still has."""
 
     def state_at(self, replica: Replica, snapshot: int) -> ReplicaState:
         """The state in a snapshot, or in the last one before it that has one."""
@@ -92,15 +92,15 @@ class StateStore(Protocol[Rows]):
     def staging(self) -> AbstractContextManager[str]:
         """A place for the files of a fold, which are removed at the end."""
 
-    def on_top(self, files: Sequence[WrittenFile], below: Rows | None, shape: Shape) -> Rows:
-        """The rows that a fold staged, on top of those below them, under the names of a shape.
+    def on_top(self, files: Sequence[WrittenFile], base: Rows | None, shape: Shape) -> Rows:
+        """The rows that a fold staged, on top of a base, under the names of a shape.
 
         The files are no longer needed then.
         """
 
 
 class States(Generic[Rows]):
-    """Reads the states of a pipeline's tables; it leaves nothing behind."""
+    """SnapshotRows the states of a pipeline's tables; it leaves nothing behind."""
 
     def __init__(self, store: StateStore[Rows], policy: Policies, unknown: UnknownOf = nothing_unknown) -> None:
         self._store, self._unknown = store, unknown
@@ -129,22 +129,22 @@ class States(Generic[Rows]):
         point = self._points.at(number)
         if point is None:
             raise UsageError(f"there is no point {number}; the last one is {self._points.last.number}")
-        held = point.of(identity.source).position
+        merged_to = point.of(identity.source).position
         snapshot = None if replica is None else replica.snapshot_in(point.tables)
         if replica is not None and snapshot is not None and snapshot in self._store.snapshots(replica):
             return self._stored(replica, snapshot, self._store.state_at(replica, snapshot).shape)
-        if held is None:
-            raise UsageError(f"point {number} has nothing of source {identity.source}")
+        if merged_to is None:
+            raise UsageError(f"point {number} does not include source {identity.source}")
         earlier = Points(one for one in self._points.all() if one.number <= number)
         base = None
         if replica is not None:
             bases = Bases(earlier, self._store.log_properties)
-            base = bases.before(replica, after(held), self._store.snapshots(replica))
+            base = bases.before(replica, after(merged_to), self._store.snapshots(replica))
         elif self._bases.log_is_whole():
             base = Base()
         if base is None:
             raise self._too_early(identity, replica, f"point {number}")
-        return self._folded(identity, replica, Prefix(base, after(held), point.of(identity.source).batch))
+        return self._folded(identity, replica, Prefix(base, after(merged_to), point.of(identity.source).batch))
 
     def as_of(self, table: WantedTable, moment: int) -> State[Rows]:
         """The state before the first transaction that is later than a time, in nanoseconds."""
@@ -181,7 +181,7 @@ class States(Generic[Rows]):
     def _check_was_known(self, identity: Identity, limit: str, moment: int) -> None:
         """Raises `UsageError` where a table is known only from its snapshot on, and the snapshot is later."""
         reads = self._changes.where(of_table(identity.source, identity.table), equals("op", "read"))
-        first, earliest = reads.least("position"), reads.least("commit_time")
+        first, earliest = reads.min_by("position"), reads.min_by("commit_time")
         if first is not None and earliest is not None:
             Unknown("", after(first[0]), earliest[0]).check(identity, limit, times.to_text(moment))
 
@@ -197,7 +197,7 @@ class States(Generic[Rows]):
         identity, replica = self._find(table)
         last = self._points.last.of(identity.source).position or ""
         own = self._changes.where(equals("source", identity.source), equals("transaction.id", number), is_placed())
-        found = own.greatest("position")
+        found = own.max_by("position")
         if found is None:
             raise UsageError(
                 f"source {identity.source} has no transaction {number}; the last one in the replicas is "
@@ -276,16 +276,16 @@ class States(Generic[Rows]):
         batch = moment.batch or last.batch
         limit = limit or after(last.position or "")
         key = some_key(self._changes, source, table)
-        reads = Reads()
+        snapshots = SnapshotRows()
         if key is None:
-            reads = reads_of(self._changes, source, table, limit, batch, whole=self._bases.log_is_whole())
-            if reads.contain > base.position:
+            snapshots = snapshot_rows_of(self._changes, source, table, limit, batch, whole=self._bases.log_is_whole())
+            if snapshots.contain > base.position:
                 # A complete snapshot contains all of the base.
                 base, given = Base(), None
-            elif given is None and reads.cut_by(base.position):
-                base = self._base(identity, replica, reads.first, "the snapshot of a table without a key")
-        span = between(base.position, limit, batch), at_least("position", reads.contain)
-        changes = self._changes.where(of_table(source, table), *span).held()
+            elif given is None and snapshots.cut_by(base.position):
+                base = self._base(identity, replica, snapshots.first, "the snapshot of a table without a key")
+        span = between(base.position, limit, batch), at_least("position", snapshots.contain)
+        changes = self._changes.where(of_table(source, table), *span).cached()
         truncated = last_truncate(changes)
         if truncated is not None:
             base, given = Base(), None
@@ -303,29 +303,29 @@ class States(Generic[Rows]):
             columns,
             columns.shape(version),
             stored=base.snapshot is not None or given is not None,
-            attempts=reads.attempts,
-            contained=reads.contain,
+            attempts=snapshots.attempts,
+            contained=snapshots.contain,
             start_after=truncated or START,
         )
 
-        def below(shape: Shape) -> Rows | None:
+        def base_rows(shape: Shape) -> Rows | None:
             if given is not None:
                 return self._store.full_load(given, shape)
             if base.snapshot is not None and replica is not None:
                 return self._store.rows_at(replica, base.snapshot, shape)
             return None
 
-        return self._together(folded, changes, key, below, version)
+        return self._together(folded, changes, key, base_rows, version)
 
     def _together(
         self,
         folded: FoldTable,
         changes: Changes,
         key: str | None,
-        below_of: Callable[[Shape], Rows | None],
+        base_of: Callable[[Shape], Rows | None],
         version: int | None,
     ) -> State[Rows]:
-        """Changes folded on top of the rows below them."""
+        """Changes folded on top of a base."""
         with self._store.staging() as place:
 
             def prepared(one: FoldTable) -> tuple[FoldTable, WriteSpec]:
@@ -335,11 +335,11 @@ class States(Generic[Rows]):
                 changes,
                 [folded],
                 prepared,
-                WriteSpec(f"{place}/quarantine", layout.QUARANTINE.columns),
+                WriteSpec(f"{place}/quarantine", log_tables.QUARANTINE.columns),
                 0,
                 lambda one, kinds: self._inference.widened(one, kinds, key, version),
             )
-            return State(self._store.on_top(outcome.files, below_of(done.shape), done.shape), done.shape)
+            return State(self._store.on_top(outcome.files, base_of(done.shape), done.shape), done.shape)
 
     def _version(self, changes: Changes, replica: Replica | None, base: Base) -> tuple[int | None, str]:
         """The schema version of the last change, or of the state that it begins with, and its position."""

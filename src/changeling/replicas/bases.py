@@ -4,7 +4,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import TypeAlias
 
-from changeling.log.layout import DROPPED
+from changeling.log.log_tables import DROPPED
 from changeling.replicas.points import Points
 from changeling.replicas.replica_reader import Replica
 
@@ -36,9 +36,9 @@ class Bases:
             snapshot = replica.snapshot_in(point.tables)
             if snapshot is None:
                 break
-            held = point.of(source).position
-            if held is not None and snapshot in there:
-                return Base(held, snapshot)
+            merged_to = point.of(source).position
+            if merged_to is not None and snapshot in there:
+                return Base(merged_to, snapshot)
         return Base() if self.log_is_whole() else None
 
     def log_is_whole(self) -> bool:

@@ -6,24 +6,24 @@ from typing import TypeVar
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
+from changeling.log.table_groups import group_codes
 from changeling.model.operation import Image, Operation
 from changeling.model.table import TableName
 from changeling.replicas.row_effect import effect
 from changeling.replicas.row_events import CODES
 
 Wanted = TypeVar("Wanted")
-Place = tuple[str | None, ...]
+SourceTable = tuple[str | None, ...]
 """A table as changes name it: source, catalog, schema, name."""
 
 
-def place_of(source: str, table: TableName) -> Place:
+def source_table(source: str, table: TableName) -> SourceTable:
     """The place of a table."""
     return source, table.catalog, table.schema, table.name
 
 
-def by_table(batch: pa.RecordBatch, known: Mapping[Place, Wanted]) -> Iterator[tuple[Wanted, pa.RecordBatch]]:
+def by_table(batch: pa.RecordBatch, known: Mapping[SourceTable, Wanted]) -> Iterator[tuple[Wanted, pa.RecordBatch]]:
     """The changes of each table that is known, with what is known of it."""
     if not batch.num_rows:
         return
@@ -34,9 +34,7 @@ def by_table(batch: pa.RecordBatch, known: Mapping[Place, Wanted]) -> Iterator[t
         if wanted is not None:
             yield wanted, batch
         return
-    codes = np.zeros(batch.num_rows, np.int64)
-    for column in encoded:
-        codes = codes * (len(column.dictionary) + 1) + np.asarray(pc.add(pc.fill_null(column.indices, -1), 1), np.int64)
+    codes = group_codes(encoded)
     starts = np.flatnonzero(np.diff(codes, prepend=-1))
     found = codes[starts]
     if len(np.unique(found)) == len(found):

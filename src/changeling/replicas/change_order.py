@@ -17,13 +17,18 @@ _END = 2**62
 
 
 class Rank(NamedTuple):
-    """The place of a change in the order, or the end of a position: the place behind all changes that have it."""
+    """A change's sort key, or the end of a position, behind every change that has it."""
 
     position: str = ""
     batch: int = _END
     ordinal: int = 0
     partition: int = 0
     record: int = 0
+
+    @staticmethod
+    def end_of(position: str) -> "Rank":
+        """Behind all changes that have a position."""
+        return Rank(position)
 
     @property
     def is_end(self) -> bool:
@@ -38,7 +43,7 @@ class Rank(NamedTuple):
         return above("position", self.position) if self.is_end else at_least("position", self.position)
 
 
-START = Rank()
+START = Rank.end_of("")
 """Before every change."""
 
 

@@ -12,18 +12,18 @@ from changeling.iceberg.lake import Lake, quoted
 from changeling.iceberg.parquet_files import Writer
 from changeling.replicas import staged_rows
 from changeling.replicas.fold_task import TableOutcome
-from changeling.replicas.frame_files import written_files
 from changeling.replicas.history_replacement import HistoryRange
 from changeling.replicas.history_rows import intervals
-from changeling.replicas.merge_tasks import MergeTask
 from changeling.replicas.metadata_columns import service_names
 from changeling.replicas.quarantine import Quarantine, QuarantineUpdate, RowsWritten
 from changeling.replicas.replacement import ReplacedRows, ReplacedStates, Replacement
+from changeling.replicas.replica_merges import ReplicaMerge
 from changeling.replicas.replica_reader import STATE, Replica, ReplicaState
-from changeling.replicas.row_replacement import Stored, read_staged, without_base
+from changeling.replicas.row_replacement import StoredSnapshot, read_staged, without_base
 from changeling.replicas.row_writer import quarantine_rows, stale_entry
 from changeling.replicas.shape import Shape
-from changeling.replicas.stored_merge import (
+from changeling.replicas.spark_file_writer import written_files
+from changeling.replicas.spark_replacement import (
     columns,
     key_places,
     placed,
@@ -32,8 +32,8 @@ from changeling.replicas.stored_merge import (
     staged_frame,
     together,
 )
-from changeling.replicas.stored_merge import completed as completed_frame
-from changeling.replicas.stored_merge import recounted as recounted_frame
+from changeling.replicas.spark_replacement import completed as completed_frame
+from changeling.replicas.spark_replacement import recounted as recounted_frame
 from changeling.replicas.stored_rows import StoredRows
 from changeling.replicas.tables import ReplicaTables, properties
 
@@ -72,35 +72,35 @@ class Committer:
         self._lake.repeated(writer.replace)
         return self._tables.committed(made, state)
 
-    def needs_spark(self, task: MergeTask, outcome: TableOutcome) -> bool:
+    def needs_spark(self, merge: ReplicaMerge, outcome: TableOutcome) -> bool:
         """Whether the commit of a table runs Spark statements; others may be committed concurrently."""
-        return task.from_scratch and (task.folded.history or (task.folded.staged and bool(outcome.files)))
+        return merge.from_scratch and (merge.folded.history or (merge.folded.staged and bool(outcome.files)))
 
-    def commit(self, task: MergeTask, outcome: TableOutcome, state: ReplicaState) -> Replica:
+    def commit(self, merge: ReplicaMerge, outcome: TableOutcome, state: ReplicaState) -> Replica:
         """Commits the outcome of a fold to a replica; returns the new replica."""
-        if task.folded.history:
-            return self._history(task, outcome, state)
-        if task.folded.staged:
-            return self._on_top(task, outcome, state)
+        if merge.folded.history:
+            return self._history(merge, outcome, state)
+        if merge.folded.staged:
+            return self._on_top(merge, outcome, state)
         reach("replica.before")
-        is_added = task.replica.snapshot is None or (task.folded.append_only and not task.from_scratch)
-        committed = (self._rows.add if is_added else self._rows.overwrite)(task.replica, outcome.files, state)
+        is_added = merge.replica.snapshot is None or (merge.folded.is_change_list and not merge.from_scratch)
+        committed = (self._rows.add if is_added else self._rows.overwrite)(merge.replica, outcome.files, state)
         reach("replica.after")
         return committed
 
-    def _history(self, task: MergeTask, outcome: TableOutcome, state: ReplicaState) -> Replica:
+    def _history(self, merge: ReplicaMerge, outcome: TableOutcome, state: ReplicaState) -> Replica:
         """Every state of rows: only what late changes contradict is removed."""
-        shape, replica = task.folded.shape, task.replica
+        shape, replica = merge.folded.shape, merge.replica
         reach("replica.before")
-        if task.from_scratch:
+        if merge.from_scratch:
             rows = staged_frame(self._spark, outcome.files) if outcome.files else None
             files = written_files(intervals(self._spark, rows, shape), self._tables.write_spec(replica, shape))
             committed = self._rows.overwrite(replica, files, state)
         else:
-            truncates = task.folded.truncates_of(refolded=False)
+            truncates = merge.folded.truncates_of(refolded=False)
             if not (outcome.files or truncates):
                 return self._rows.alter(replica, shape)
-            span = HistoryRange("" if task.base is None else task.base.position, truncates[0] if truncates else None)
+            span = HistoryRange("" if merge.base is None else merge.base.position, truncates[0] if truncates else None)
 
             # A truncate also ends states that no row of the fold touches: so all of them must be known.
             rule = ReplacedStates(span)
@@ -109,49 +109,49 @@ class Committer:
         reach("replica.after")
         return committed
 
-    def _on_top(self, task: MergeTask, outcome: TableOutcome, state: ReplicaState) -> Replica:
+    def _on_top(self, merge: ReplicaMerge, outcome: TableOutcome, state: ReplicaState) -> Replica:
         if not outcome.files:
-            return self._rows.alter(task.replica, task.folded.shape)
+            return self._rows.alter(merge.replica, merge.folded.shape)
         reach("replica.before")
-        committed = (self._overwritten if task.from_scratch else self._replaced)(task, outcome, state)
+        committed = (self._overwritten if merge.from_scratch else self._replaced)(merge, outcome, state)
         reach("replica.after")
         return committed
 
-    def _overwritten(self, task: MergeTask, outcome: TableOutcome, state: ReplicaState) -> Replica:
+    def _overwritten(self, merge: ReplicaMerge, outcome: TableOutcome, state: ReplicaState) -> Replica:
         """Replaces all stored rows by the changed rows and those of the base."""
-        shape, base = task.folded.shape, task.base
+        shape, base = merge.folded.shape, merge.base
         rows = staged_frame(self._spark, outcome.files)
-        below = None if base is None or base.snapshot is None else self.rows_at(task.replica, base.snapshot, shape)
-        whole = together(below, self._now(outcome, rows, below, shape), shape)
-        files = written_files(whole, self._tables.write_spec(task.replica, shape))
-        return self._rows.overwrite(task.replica, files, state)
+        base_rows = None if base is None or base.snapshot is None else self.rows_at(merge.replica, base.snapshot, shape)
+        whole = together(base_rows, self._now(outcome, rows, base_rows, shape), shape)
+        files = written_files(whole, self._tables.write_spec(merge.replica, shape))
+        return self._rows.overwrite(merge.replica, files, state)
 
-    def _replaced(self, task: MergeTask, outcome: TableOutcome, state: ReplicaState) -> Replica:
+    def _replaced(self, merge: ReplicaMerge, outcome: TableOutcome, state: ReplicaState) -> Replica:
         """Replaces the stored versions of the changed rows."""
-        shape = task.folded.shape
-        rule = ReplacedRows(self._below(task, outcome) if task.folded.refold_keys else None)
+        shape = merge.folded.shape
+        rule = ReplacedRows(self._base_rows(merge, outcome) if merge.folded.refold_keys else None)
         # Rows without a key are counted by their content, so all of them must be known.
         replacement = Replacement(outcome.files, shape, rule, together=not shape.key)
-        return self._rows.replace(task.replica, replacement, state)
+        return self._rows.replace(merge.replica, replacement, state)
 
-    def _below(self, task: MergeTask, outcome: TableOutcome) -> Stored:
+    def _base_rows(self, merge: ReplicaMerge, outcome: TableOutcome) -> StoredSnapshot:
         """The rows of the base that folded rows need, in the current types of the replica."""
-        shape, base = task.folded.shape, task.base
+        shape, base = merge.folded.shape, merge.base
         snapshot = None if base is None else base.snapshot
-        stored = self._rows.at(task.replica, snapshot, shape)
+        stored = self._rows.at(merge.replica, snapshot, shape)
         if stored is not None:
             return stored
         # Some columns were rewritten since: the base rows are converted in the same way.
         rows = staged_frame(self._spark, outcome.files)
-        if not task.from_scratch:
-            rows = rows.where(staged_rows.AGAIN)
+        if not merge.from_scratch:
+            rows = rows.where(staged_rows.REFOLDED)
         names = columns(shape)
         keys = key_places(shape) or names
-        wanted = [staged_rows.base_name(place) for place in range(len(shape.key))] or names
+        wanted = [staged_rows.stored_key_name(place) for place in range(len(shape.key))] or names
         looked = rows.select(*(f.col(name).alias(f"n{name}") for name in wanted)).distinct()
         pairs = [(f.col(f"n{own}"), f.col(name)) for own, name in zip(wanted, keys, strict=True)]
-        found = self.rows_at(task.replica, snapshot, shape).join(looked, same(pairs), "left_semi").toArrow()
-        return self._rows.kept_rows(shape, found)
+        found = self.rows_at(merge.replica, snapshot, shape).join(looked, same(pairs), "left_semi").toArrow()
+        return self._rows.from_memory(shape, found)
 
     def _now(self, outcome: TableOutcome, rows: DataFrame, base: DataFrame | None, shape: Shape) -> DataFrame:
         """The rows that changed, as they are now on top of a base."""
@@ -159,15 +159,15 @@ class Committer:
             return recounted_frame(rows, base, shape)
         return completed_frame(rows, base if outcome.patched else None, shape)
 
-    def with_lost_origins(self, task: MergeTask, outcome: TableOutcome, point: int) -> TableOutcome:
+    def with_missing_old_rows(self, merge: ReplicaMerge, outcome: TableOutcome, point: int) -> TableOutcome:
         """The outcome in which rows that moved here from a stored row are stale where there is no such row."""
-        if not outcome.moved or task.folded.history:
+        if not outcome.moved or merge.folded.history:
             return outcome
-        shape = task.folded.shape
-        below = self._below(task, outcome) if task.from_scratch or task.folded.refold_keys else None
-        current = below if task.from_scratch else self._rows.at(task.replica, task.replica.snapshot, shape)
+        shape = merge.folded.shape
+        base_rows = self._base_rows(merge, outcome) if merge.from_scratch or merge.folded.refold_keys else None
+        current = base_rows if merge.from_scratch else self._rows.at(merge.replica, merge.replica.snapshot, shape)
         assert current is not None, "the stored rows have the replica's own types"
-        lost = [without_base(rows, current, below) for rows in read_staged(outcome.files, shape)]
+        lost = [without_base(rows, current, base_rows) for rows in read_staged(outcome.files, shape)]
         entries = [
             stale_entry(row[staged_rows.KEY], row[staged_rows.POSITION])
             for rows in lost
@@ -176,26 +176,26 @@ class Committer:
         if not entries:
             return outcome
         writer = Writer(self._quarantine.write_spec())
-        writer.write(quarantine_rows(task.folded, entries, point))
+        writer.write(quarantine_rows(merge.folded, entries, point))
         files = [*outcome.quarantine_files, *writer.close()]
         return msgspec.structs.replace(outcome, stale=outcome.stale + len(entries), quarantine_files=files)
 
-    def quarantine(self, found: Sequence[tuple[MergeTask, TableOutcome]], point: int, *, resumed: bool) -> None:
+    def quarantine(self, found: Sequence[tuple[ReplicaMerge, TableOutcome]], point: int, *, resumed: bool) -> None:
         """Runs before any commit of rows: a replica whose state names a point has its quarantine complete.
 
         A merge that is `resumed` may have quarantined something before it was interrupted.
         """
         reach("quarantine.before")
-        updates = (self._quarantine_update(task, outcome, resumed) for task, outcome in found)
+        updates = (self._quarantine_update(merge, outcome, resumed) for merge, outcome in found)
         self._quarantine.take([update for update in updates if update is not None], point)
         reach("quarantine.after")
 
-    def _quarantine_update(self, task: MergeTask, outcome: TableOutcome, resumed: bool) -> QuarantineUpdate | None:
-        if task.folded.history or (task.folded.staged and not outcome.files):
+    def _quarantine_update(self, merge: ReplicaMerge, outcome: TableOutcome, resumed: bool) -> QuarantineUpdate | None:
+        if merge.folded.history or (merge.folded.staged and not outcome.files):
             return None
-        # A list of changes only grows, and so does its quarantine.
-        any_before = (task.replica.state.quarantined > 0 or resumed) and not task.folded.append_only
-        # From an earlier state on, rows move once more: what was quarantined of them is where they are already.
-        moves = not (task.from_scratch or task.folded.refold_keys)
-        written = RowsWritten(outcome.files, task.folded.shape, moves) if task.folded.staged else None
-        return QuarantineUpdate(task.replica.identity, outcome.quarantine_files, written, any_before)
+        # A change list is append-only, so its quarantine entries stay.
+        any_before = (merge.replica.state.quarantined > 0 or resumed) and not merge.folded.is_change_list
+        # Refolded rows repeat their moves; their quarantine entries have already moved.
+        moves = not (merge.from_scratch or merge.folded.refold_keys)
+        written = RowsWritten(outcome.files, merge.folded.shape, moves) if merge.folded.staged else None
+        return QuarantineUpdate(merge.replica.identity, outcome.quarantine_files, written, any_before)

@@ -12,7 +12,7 @@ from changeling.model import json_text
 from changeling.replicas.as_of import State
 from changeling.replicas.json_output import json_column
 from changeling.replicas.shape import Shape
-from changeling.replicas.stored_merge import same
+from changeling.replicas.spark_replacement import same
 from changeling.replicas.stored_types import sql_type
 
 _RANGES = 256

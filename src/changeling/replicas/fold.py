@@ -30,23 +30,23 @@ class RowEvent(NamedTuple):
     effect: Effect
     cells: dict[str, Cell]
     """By column. Columns of the key need not be among them."""
-    origin: str | None = None
+    moved_from: str | None = None
     """The key that the row had before, where the change moves it."""
 
 
 @dataclass
-class Row:
-    """What is known of one row."""
+class FoldedRow:
+    """The known state of one row."""
 
     cells: dict[str, Cell] = field(default_factory=dict)
-    base: str | None = None
+    stored_key: str | None = None
     """The key of the stored row that has the columns which no change mentions; None where they are NULL."""
     exists: bool = True
     """False where only the stored row shows whether it exists, or where it was only touched."""
     stale: bool = False
     """A change touched it without giving its values."""
     needs_base: bool = False
-    """It moved here from the stored row `base`: where there is none, it is stale."""
+    """It moved here from the stored row `stored_key`: where there is none, it is stale."""
 
     def image(self) -> dict[str, bytes]:
         """The values by column."""
@@ -100,40 +100,40 @@ class Fold:
     """
 
     def __init__(self, stored: bool = False) -> None:
-        self.rows: dict[str, Row | None] = {}
+        self.rows: dict[str, FoldedRow | None] = {}
         """The rows that were touched; None for one that is gone."""
         self._stored = stored
 
     def apply(self, event: RowEvent) -> None:
         """Applies the next event."""
-        below = self.row(event.key)
-        if event.origin is not None and event.origin != event.key and event.effect is not Effect.DELETE:
+        before = self.row(event.key)
+        if event.moved_from is not None and event.moved_from != event.key and event.effect is not Effect.DELETE:
             # Missing columns come from the row that moves here, not from an earlier row with this key.
-            below = self.row(event.origin)
-            self.rows[event.origin] = None
-        self.rows[event.key] = self._after(event, below)
+            before = self.row(event.moved_from)
+            self.rows[event.moved_from] = None
+        self.rows[event.key] = self._after(event, before)
 
-    def row(self, key: str) -> Row | None:
-        """What is known of a row now; None where it does not exist."""
+    def row(self, key: str) -> FoldedRow | None:
+        """The known state of a row; None where it does not exist."""
         if key in self.rows:
             return self.rows[key]
-        return Row(base=key, exists=False) if self._stored else None
+        return FoldedRow(stored_key=key, exists=False) if self._stored else None
 
     def truncate(self) -> None:
         """Removes all rows, including the stored ones."""
         self.rows = dict.fromkeys(self.rows)
         self._stored = False
 
-    def _after(self, event: RowEvent, below: Row | None) -> Row | None:
+    def _after(self, event: RowEvent, before: FoldedRow | None) -> FoldedRow | None:
         if event.effect is Effect.DELETE:
             return None
         if event.effect is Effect.REPLACE:
-            return Row(event.cells)
-        if event.effect is Effect.PARTIAL_INSERT and (event.origin is None or below is None):
-            return Row(event.cells, stale=True)
-        below = below or Row(exists=False)
+            return FoldedRow(event.cells)
+        if event.effect is Effect.PARTIAL_INSERT and (event.moved_from is None or before is None):
+            return FoldedRow(event.cells, stale=True)
+        before = before or FoldedRow(exists=False)
         if event.effect is Effect.TOUCH:
-            return replace(below, stale=True)
-        cells = {**below.cells, **event.cells}
-        unseen = event.effect is Effect.PARTIAL_INSERT and below.base is not None and not below.exists
-        return replace(below, cells=cells, exists=True, needs_base=below.needs_base or unseen)
+            return replace(before, stale=True)
+        cells = {**before.cells, **event.cells}
+        unseen = event.effect is Effect.PARTIAL_INSERT and before.stored_key is not None and not before.exists
+        return replace(before, cells=cells, exists=True, needs_base=before.needs_base or unseen)

@@ -6,17 +6,17 @@ from dataclasses import replace
 import msgspec
 
 from changeling.iceberg.parquet_files import WriteSpec, discard
+from changeling.replicas.fold_table import FoldTable
 from changeling.replicas.fold_task import FoldKernel, TableOutcome, merged
-from changeling.replicas.key_move_lookup import settled
+from changeling.replicas.key_move_lookup import look_up_moves
 from changeling.replicas.logged_changes import Changes
 from changeling.replicas.row_changes import RowChangesKernel
-from changeling.replicas.row_events import FoldTable
 from changeling.replicas.superseded_events import SupersededEvents, overlap
 
 Widen = Callable[[FoldTable, dict[str, list[str]]], FoldTable]
-"""A table of a fold with columns that hold values of more kinds."""
+"""The table with columns that hold values of more kinds."""
 Prepare = Callable[[FoldTable], tuple[FoldTable, WriteSpec]]
-"""A table of a fold as it is to be folded, and where its rows go."""
+"""The table prepared for folding, and where its rows are written."""
 
 
 def fold(
@@ -41,7 +41,7 @@ def fold(
         odd = [
             outcome
             for place, outcome in found.items()
-            if outcome.wider or outcome.moves or outcome.unsettled or place in mixed
+            if outcome.wider or outcome.moves or outcome.unknown_old_keys or place in mixed
         ]
         if not odd:
             return [(table, found.get(place, TableOutcome(table=place))) for place, table in enumerate(folded)]
@@ -50,12 +50,12 @@ def fold(
             table = folded[outcome.table]
             if outcome.wider:
                 table = widen(table, outcome.wider)
-            if outcome.unsettled:
-                table = replace(table, moved=settled(changes, table))
+            if outcome.unknown_old_keys:
+                table = replace(table, moved=look_up_moves(changes, table))
             if outcome.moves:
                 table = _joined(table, outcome.moves)
             if outcome.table in mixed:
-                table = replace(table, reduced=False)
+                table = replace(table, drops_superseded=False)
             folded[outcome.table] = table
 
 
@@ -63,8 +63,8 @@ def _run(
     changes: Changes, tables: Sequence[FoldTable], specs: Sequence[WriteSpec], quarantine: WriteSpec, point: int
 ) -> dict[int, TableOutcome]:
     kernel = FoldKernel(tuple(tables), tuple(specs), quarantine, point)
-    small = [number for number, table in enumerate(tables) if table.small]
-    rows = changes.folded(SupersededEvents(RowChangesKernel(tuple(tables))), kernel, small)
+    one_bucket = [number for number, table in enumerate(tables) if table.one_bucket]
+    rows = changes.folded(SupersededEvents(RowChangesKernel(tuple(tables))), kernel, one_bucket)
     return merged(msgspec.json.decode(row, type=TableOutcome) for row in rows.column("outcome").to_pylist())
 
 
@@ -82,6 +82,6 @@ def _joined(table: FoldTable, moves: Sequence[tuple[str, str]]) -> FoldTable:
         parents[other] = one
     groups = {key: root(key) for key in list(parents)}
     # With a key that is folded again, the keys that its rows moved to and from are folded again too.
-    again = {groups[key] for key in table.refold_keys if key in groups}
-    more = {key for key, name in groups.items() if name in again}
+    refolded = {groups[key] for key in table.refold_keys if key in groups}
+    more = {key for key, name in groups.items() if name in refolded}
     return replace(table, groups=groups, refold_keys=table.refold_keys | more)

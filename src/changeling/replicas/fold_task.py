@@ -11,21 +11,22 @@ import pyarrow.compute as pc
 
 from changeling.formats.decoding import gc_paused
 from changeling.iceberg.parquet_files import Writer, WriteSpec, WrittenFile, discard
-from changeling.model.layout import conform
+from changeling.model.arrow_layouts import conform
 from changeling.replicas.change_order import Rank, ranks
 from changeling.replicas.fold import Fold, RowEvent
+from changeling.replicas.fold_table import FoldTable
 from changeling.replicas.repeated_events import repeated
 from changeling.replicas.row_effect import Effect
-from changeling.replicas.row_events import PLUS, ROW_EVENTS, UNPLACED, UNSETTLED, FoldTable
+from changeling.replicas.row_events import OLD_KEY_UNKNOWN, PLUS, ROW_EVENTS, UNIDENTIFIED
 from changeling.replicas.row_writer import RowWriter, State
 from changeling.replicas.snapshot_attempts import deciding
-from changeling.replicas.superseded_events import PositionSpan, marked_table, spans_in
+from changeling.replicas.superseded_events import PositionSpan, is_marker, marked_table, spans_in
 
 OUTCOME = pa.schema([("outcome", pa.binary())])
 
 
 class TableOutcome(msgspec.Struct, frozen=True, kw_only=True):
-    """What one task, or all of them, found in one table."""
+    """The result of one task, or of all of them, for one table."""
 
     table: int
     events: int = 0
@@ -37,21 +38,21 @@ class TableOutcome(msgspec.Struct, frozen=True, kw_only=True):
     moved: int = 0
     """Rows that moved here from a stored row: stale where that does not exist."""
     ties: int = 0
-    """New changes that were taken for repetitions, though as later changes they would decide what their row is."""
+    """New changes treated as repetitions that would have decided what their row is, had they counted as later changes."""
     files: list[WrittenFile] = []
     quarantine_files: list[WrittenFile] = []
     wider: dict[str, list[str]] = {}
     moves: list[tuple[str, str]] = []
     """Keys between which rows with partial images moved, and that were not folded together."""
-    unsettled: int = 0
-    """New rows with partial images whose origin is not known yet."""
+    unknown_old_keys: int = 0
+    """New rows with partial images whose old key is not known yet."""
     spans: list[PositionSpan] = []
     """Where events were left out that later ones supersede."""
 
 
 @dataclass(frozen=True)
 class FoldKernel:
-    """Row events, sorted by table, group, position and arrival, into one outcome a task."""
+    """Folds row events, sorted by table, group, position and arrival, into one outcome a task."""
 
     tables: tuple[FoldTable, ...]
     specs: tuple[WriteSpec, ...]
@@ -67,7 +68,7 @@ class FoldKernel:
             with gc_paused():
                 for rows in _groups(conform(batch, ROW_EVENTS) for batch in batches):
                     for number, part in _tables(rows):
-                        if number < 0:
+                        if is_marker(number):
                             done.append(TableOutcome(table=marked_table(number), spans=spans_in(part)))
                             continue
                         # Events are sorted by table: of thousands of tables, one has open files.
@@ -91,7 +92,7 @@ class FoldKernel:
 
 
 def merged(parts: Iterable[TableOutcome]) -> dict[int, TableOutcome]:
-    """What all tasks together found, by table."""
+    """The results of all tasks, by table."""
     found: dict[int, TableOutcome] = {}
     for part in parts:
         other = found.get(part.table)
@@ -116,7 +117,7 @@ def _sum(one: TableOutcome, other: TableOutcome) -> TableOutcome:
         quarantine_files=one.quarantine_files + other.quarantine_files,
         wider=wider,
         moves=one.moves + other.moves,
-        unsettled=one.unsettled + other.unsettled,
+        unknown_old_keys=one.unknown_old_keys + other.unknown_old_keys,
         spans=one.spans + other.spans,
     )
 
@@ -182,13 +183,13 @@ class _TableFold:
         self._row_writer = RowWriter(table, Writer(spec), Writer(quarantine), point)
         self._events = self._ties = 0
         self._moves: set[tuple[str, str]] = set()
-        self._unsettled = 0
+        self._unknown_old_keys = 0
 
     def take(self, rows: pa.Table) -> None:
         """Folds complete groups."""
         self._events += rows.num_rows
-        if self._table.append_only:
-            self._row_writer.append(rows)
+        if self._table.is_change_list:
+            self._row_writer.write_changes(rows)
             return
         starts = _starts(rows)
         alone = starts | _differs(rows, "position")
@@ -222,8 +223,8 @@ class _TableFold:
         """A row whose last event contains all of it needs no other event; the rest is folded event by event."""
         effects = rows.column("effect").combine_chunks()
         decided = np.asarray(pc.is_in(effects, pa.array([Effect.REPLACE.value, Effect.DELETE.value])))
-        mixed = ~np.asarray(rows.column("origin").combine_chunks().is_null())
-        mixed |= np.asarray(pc.is_in(effects, pa.array([UNPLACED, UNSETTLED])))
+        mixed = ~np.asarray(rows.column("moved_from").combine_chunks().is_null())
+        mixed |= np.asarray(pc.is_in(effects, pa.array([UNIDENTIFIED, OLD_KEY_UNKNOWN])))
         if self._table.groups:
             mixed |= _differs(rows, "key") & ~starts
         bounds = np.flatnonzero(starts)
@@ -231,45 +232,45 @@ class _TableFold:
         plain = decided[lasts] & ~np.logical_or.reduceat(mixed, bounds)
         winners = rows.take(pa.array(lasts[plain], pa.int64()))
         gone = np.asarray(pc.equal(winners.column("effect").combine_chunks(), Effect.DELETE.value))
-        self._row_writer.wholes(winners.filter(pa.array(~gone)))
-        self._row_writer.gone(winners.filter(pa.array(gone)))
+        self._row_writer.write_whole_rows(winners.filter(pa.array(~gone)))
+        self._row_writer.write_deletes(winners.filter(pa.array(gone)))
         for start, last in zip(bounds[~plain].tolist(), lasts[~plain].tolist(), strict=True):
             self._fold_group(rows.slice(start, last + 1 - start))
 
     def _fold_group(self, rows: pa.Table) -> None:
-        again = bool(rows.column("again")[0].as_py())
+        refolded = bool(rows.column("refolded")[0].as_py())
         fold = Fold(self._table.stored)
         last: dict[str, str] = {}
-        for _, event in self._placed(rows):
+        for _, event in self._identified(rows):
             fold.apply(event)
-            last[event.key] = last[event.origin or event.key] = event.position
+            last[event.key] = last[event.moved_from or event.key] = event.position
         for key, row in fold.rows.items():
-            self._row_writer.row(key, row, again, last.get(key, ""))
+            self._row_writer.write_row(key, row, refolded, last.get(key, ""))
 
-    def _placed(self, rows: pa.Table) -> Iterator[tuple[int, RowEvent]]:
-        """The events of a group, each with its row's number; those without a place are quarantined."""
-        names = ("key", "position", "effect", "values", "encoding", "schema", "origin")
-        for number, (key, position, kind, values, encoding, schema, origin) in enumerate(
+    def _identified(self, rows: pa.Table) -> Iterator[tuple[int, RowEvent]]:
+        """The events of a group, each with its row's number; changes that do not identify their row are quarantined."""
+        names = ("key", "position", "effect", "values", "encoding", "schema", "moved_from")
+        for number, (key, position, kind, values, encoding, schema, moved_from) in enumerate(
             zip(*(rows.column(name).to_pylist() for name in names), strict=True)
         ):
-            if kind == UNPLACED:
-                self._row_writer.unplaced(values, encoding, schema, position)
+            if kind == UNIDENTIFIED:
+                self._row_writer.quarantine_change(values, encoding, schema, position)
                 continue
-            if kind == UNSETTLED:
-                self._unsettled += 1
+            if kind == OLD_KEY_UNKNOWN:
+                self._unknown_old_keys += 1
                 continue
-            if origin is not None and self._table.groups.get(key) != self._table.groups.get(origin, ""):
-                self._moves.add((origin, key))
+            if moved_from is not None and self._table.groups.get(key) != self._table.groups.get(moved_from, ""):
+                self._moves.add((moved_from, key))
             cells = {} if values is None else self._row_writer.typed.cells(values, encoding, schema)
-            yield number, RowEvent(key, position, Effect(kind), cells, origin)
+            yield number, RowEvent(key, position, Effect(kind), cells, moved_from)
 
     def _write_states(self, rows: pa.Table) -> None:
         """Every state of each row of a group."""
         fold = Fold(self._table.stored)
         times, ops = (rows.column(name).to_pylist() for name in ("commit_time", "op"))
         states: dict[str, list[State]] = {}
-        again = bool(rows.column("again")[0].as_py())
-        truncates = self._table.truncates_of(again)
+        refolded = bool(rows.column("refolded")[0].as_py())
+        truncates = self._table.truncates_of(refolded)
         places = list(ranks(rows)) if truncates else []
         passed: list[State] = []
 
@@ -281,27 +282,27 @@ class _TableFold:
                 for found in states.values():
                     found.append(passed[-1])
 
-        for number, event in self._placed(rows):
+        for number, event in self._identified(rows):
             if truncates:
                 pass_truncates(places[number])
             fold.apply(event)
             # A row that was only touched keeps its values, as far as is known.
             if event.effect is not Effect.TOUCH:
-                for key in {event.key, event.origin or event.key}:
+                for key in {event.key, event.moved_from or event.key}:
                     found = states.setdefault(key, passed[:1])
                     found.append((event.position, times[number], ops[number], fold.row(key)))
         pass_truncates(None)
         for key, found in states.items():
-            self._row_writer.states(key, found, again)
+            self._row_writer.write_states(key, found, refolded)
 
     def _count(self, rows: pa.Table, starts: np.ndarray) -> None:
         """How many more or fewer rows of each kind there are."""
         effects = rows.column("effect").combine_chunks()
-        unplaced = np.asarray(pc.equal(effects, UNPLACED))
-        for _ in self._placed(rows.filter(pa.array(unplaced))):
-            raise AssertionError("a change without a place makes no event")
-        if unplaced.any():
-            rows, effects = rows.filter(pa.array(~unplaced)), effects.filter(pa.array(~unplaced))
+        unidentified = np.asarray(pc.equal(effects, UNIDENTIFIED))
+        for _ in self._identified(rows.filter(pa.array(unidentified))):
+            raise AssertionError("a change that does not identify its row makes no event")
+        if unidentified.any():
+            rows, effects = rows.filter(pa.array(~unidentified)), effects.filter(pa.array(~unidentified))
             starts = _starts(rows)
         if not rows.num_rows:
             return
@@ -311,7 +312,7 @@ class _TableFold:
             counting = deciding(np.cumsum(starts).tolist(), attempts.to_pylist(), self._table.attempts)
             signs[~np.array(counting, bool)] = 0
         firsts = np.flatnonzero(starts)
-        self._row_writer.counted(rows.take(pa.array(firsts, pa.int64())), np.add.reduceat(signs, firsts))
+        self._row_writer.write_counts(rows.take(pa.array(firsts, pa.int64())), np.add.reduceat(signs, firsts))
 
     def finished(self) -> TableOutcome:
         """Closes the files."""
@@ -328,9 +329,9 @@ class _TableFold:
             ties=self._ties,
             wider={name: sorted(kinds) for name, kinds in row_writer.typed.wider.items()},
             moves=sorted(self._moves),
-            unsettled=self._unsettled,
+            unknown_old_keys=self._unknown_old_keys,
         )
-        if found.wider or found.moves or found.unsettled:
+        if found.wider or found.moves or found.unknown_old_keys:
             # The table is folded again with what was found: these files are useless.
             self.abandon()
             return found

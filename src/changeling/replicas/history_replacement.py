@@ -15,13 +15,13 @@ from changeling.replicas.row_effect import Effect
 from changeling.replicas.row_replacement import (
     NO_ROWS,
     Scan,
-    Stored,
-    base_names,
+    StoredSnapshot,
     completed,
-    is_again,
+    is_refolded,
     lookup_columns,
     own_names,
-    standing,
+    rows_that_exist,
+    stored_key_names,
 )
 from changeling.replicas.row_writer import CLOSE
 
@@ -39,12 +39,12 @@ class HistoryRange:
     truncate: Truncate | None = None
 
 
-def replaced_states(rows: pa.Table, stored: Stored, span: HistoryRange) -> tuple[Scan, pa.Table]:
+def replaced_states(rows: pa.Table, stored: StoredSnapshot, span: HistoryRange) -> tuple[Scan, pa.Table]:
     """The positions of states to remove, and the states to add: closed ones as they are now, and new ones."""
     width = len(stored.columns) - _SERVICE
     looked = _Lookup(rows, stored, span)
     deleted: dict[str, np.ndarray] = {}
-    closed, found, below = [], [NO_ROWS], []
+    closed, found, base_rows = [], [NO_ROWS], []
     for file in stored.files:
         if not looked.concerns(file):
             continue
@@ -57,12 +57,12 @@ def replaced_states(rows: pa.Table, stored: Stored, span: HistoryRange) -> tuple
                 staying = ends != _NOTHING
                 old = opened.rows(goes[staying], stored.columns)
                 closed.append(_ended(old, width, ends[staying], times[staying]))
-            places, standing_rows = looked.below(states, live)
+            places, based_rows = looked.based(states, live)
             if len(places):
                 unique, back = np.unique(places, return_inverse=True)
-                found.append(standing_rows)
-                below.append(opened.rows(unique, stored.columns).take(pa.array(back)))
-    scan = Scan(deleted, np.concatenate(found), pa.concat_tables(below) if below else None)
+                found.append(based_rows)
+                base_rows.append(opened.rows(unique, stored.columns).take(pa.array(back)))
+    scan = Scan(deleted, np.concatenate(found), pa.concat_tables(base_rows) if base_rows else None)
     return scan, pa.concat_tables([*closed, _begun(rows, scan, stored, width)])
 
 
@@ -73,15 +73,15 @@ _NOTHING = object()
 class _Lookup:
     """Which stored states the rows of a fold concern."""
 
-    def __init__(self, rows: pa.Table, stored: Stored, span: HistoryRange) -> None:
+    def __init__(self, rows: pa.Table, stored: StoredSnapshot, span: HistoryRange) -> None:
         self._span, self._rows = span, rows
-        again = is_again(rows)
+        refolded = is_refolded(rows)
         effect = rows.column(staged.EFFECT)
         self._closing = np.flatnonzero(np.asarray(pc.equal(effect, CLOSE)))
         patched = np.flatnonzero(np.asarray(pc.equal(effect, Effect.PATCH.value)))
-        self._again, self._patched = again, patched
+        self._refolded, self._patched = refolded, patched
         self._own = lookup_columns(rows.take(self._closing), own_names(stored), stored.key_columns)
-        self._bases = lookup_columns(rows.take(patched), base_names(stored), stored.key_columns)
+        self._bases = lookup_columns(rows.take(patched), stored_key_names(stored), stored.key_columns)
         self._touched = lookup_columns(rows, own_names(stored), stored.key_columns)
         width = len(stored.columns) - _SERVICE
         service = [stored.columns.field(width + place) for place in (_IS_CURRENT, _FIRST, _LAST)]
@@ -99,14 +99,14 @@ class _Lookup:
         current, first, last = self._service(states)
         pairs = matching(self._own.columns, states.columns[: self._key])
         rows = self._closing[pairs.wanted]
-        again = self._again[rows]
+        refolded = self._refolded[rows]
         behind = last[pairs.stored] > self._span.start
-        taken = live[pairs.stored] & np.where(again, behind, current[pairs.stored])
-        rows, places, again = rows[taken], pairs.stored[taken], again[taken]
+        taken = live[pairs.stored] & np.where(refolded, behind, current[pairs.stored])
+        rows, places, refolded = rows[taken], pairs.stored[taken], refolded[taken]
         until = self._rows.column(staged.UNTIL).take(pa.array(rows)).to_pylist()
         times = self._rows.column(staged.UNTIL_TIME).take(pa.array(rows)).to_pylist()
-        made_again = again & (first[places] > self._span.start)
-        ends = np.array([_NOTHING if gone else end for gone, end in zip(made_again, until, strict=True)], object)
+        made_by_refold = refolded & (first[places] > self._span.start)
+        ends = np.array([_NOTHING if gone else end for gone, end in zip(made_by_refold, until, strict=True)], object)
         moments = np.array(times, object)
         if self._span.truncate is not None:
             untouched = np.ones(len(live), bool)
@@ -119,13 +119,13 @@ class _Lookup:
         order = np.argsort(places, kind="stable")
         return places[order], ends[order], moments[order]
 
-    def below(self, states: pa.Table, live: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    def based(self, states: pa.Table, live: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """States that complete partial rows, and the rows of the fold that are based on them."""
         current, first, last = self._service(states)
         pairs = matching(self._bases.columns, states.columns[: self._key])
         rows = self._patched[pairs.wanted]
         held = (first[pairs.stored] <= self._span.start) & (last[pairs.stored] > self._span.start)
-        taken = live[pairs.stored] & np.where(self._again[rows], held, current[pairs.stored])
+        taken = live[pairs.stored] & np.where(self._refolded[rows], held, current[pairs.stored])
         return pairs.stored[taken], rows[taken]
 
     def _service(self, states: pa.Table) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -149,11 +149,11 @@ def _ended(states: pa.Table, width: int, ends: np.ndarray, times: np.ndarray) ->
     return pa.table(columns, names=_names(len(columns)))
 
 
-def _begun(rows: pa.Table, scan: Scan, stored: Stored, width: int) -> pa.Table:
+def _begun(rows: pa.Table, scan: Scan, stored: StoredSnapshot, width: int) -> pa.Table:
     """The states that the fold found."""
     own = pa.schema(list(stored.columns)[:width])
     values = completed(rows, scan, own, stored.key)
-    states = rows.take(pa.array(standing(rows)))
+    states = rows.take(pa.array(rows_that_exist(rows)))
     service = [
         _moments(states.column(staged.TIME)),
         _moments(states.column(staged.UNTIL_TIME)),

@@ -7,11 +7,11 @@ from changeling.replicas import staged_rows
 from changeling.replicas.metadata_columns import service_names
 from changeling.replicas.row_writer import CLOSE
 from changeling.replicas.shape import Shape
-from changeling.replicas.stored_merge import columns, completed, placed
+from changeling.replicas.spark_replacement import columns, completed, placed
 
 _SERVICE_COLUMNS = (
     staged_rows.KEY,
-    staged_rows.AGAIN,
+    staged_rows.REFOLDED,
     staged_rows.POSITION,
     staged_rows.TIME,
     staged_rows.OP,

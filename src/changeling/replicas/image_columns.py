@@ -12,7 +12,7 @@ import pyarrow.compute as pc
 from changeling.envelope.shapes import UNUSABLE
 from changeling.envelope.text_columns import column, lengths_of, lines
 
-MOST_NAMES = 500
+MAX_NAMES = 500
 """Images with more names are taken apart row by row."""
 _ABSENT = msgspec.Raw(b"")
 
@@ -22,7 +22,7 @@ def image_columns(images: pa.Array, names: Collection[str], texts: Collection[st
 
     None where an object has another name, or one of `texts` has a value that is neither a text nor `null`.
     """
-    if len(names) > MOST_NAMES or any(map(UNUSABLE.search, names)):
+    if len(names) > MAX_NAMES or any(map(UNUSABLE.search, names)):
         return None
     decoder, fields = _decoder(tuple(sorted(names)), frozenset(texts))
     try:

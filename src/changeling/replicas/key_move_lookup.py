@@ -9,29 +9,29 @@ import pyarrow as pa
 from changeling.formats.key_changes import old_key_of
 from changeling.iceberg.conditions import Condition, above, all_of, equals, is_set, one_of
 from changeling.model.change import Transaction
+from changeling.replicas.fold_table import FoldTable
 from changeling.replicas.key_moves import Half, Moved, moved
 from changeling.replicas.logged_changes import Changes, between, is_part, of_table
-from changeling.replicas.row_events import FoldTable
 
 if TYPE_CHECKING:
-    from changeling.replicas.merge_tasks import MergeTask
-    from changeling.replicas.pending_changes import Delta
+    from changeling.replicas.pending_changes import PointPlan
+    from changeling.replicas.replica_merges import ReplicaMerge
 
 _COLUMNS = ("position", "key", "transaction", "meta")
 
 
-def settled(changes: Changes, table: FoldTable, after: str = "") -> Moved:
+def look_up_moves(changes: Changes, table: FoldTable, after: str = "") -> Moved:
     """The moves of one table that appear as a delete and a create, whose create is after a position."""
     own = changes.where(of_table(table.source, table.table), is_set("key"))
-    creates = list(_halves(own.where(is_part(), above("position", after)).rows(*_COLUMNS)))
+    creates = list(halves(own.where(is_part(), above("position", after)).rows(*_COLUMNS)))
     deletes = own.where(equals("op", "delete"))
     wanted = _positions(creates), _counted(creates, -1)
-    found = [half for alike in wanted if alike.num_rows for half in _halves(deletes.rows(*_COLUMNS, alike=alike))]
+    found = [half for alike in wanted if alike.num_rows for half in halves(deletes.rows(*_COLUMNS, alike=alike))]
     return moved(creates, found)
 
 
 def reassigned(changes: Changes, late: Condition, table: FoldTable) -> Condition | None:
-    """The halves of moves that belong to others, now that late changes are known, than when they were merged; None without any.
+    """The halves of moves that belong together otherwise than when they were merged, now that late changes are known; None without any.
 
     A late half may belong to any other at its position, and to the one that its transaction counts next to it.
     """
@@ -39,7 +39,7 @@ def reassigned(changes: Changes, late: Condition, table: FoldTable) -> Condition
     creates, deletes = (
         _LookedUp(changes.where(own, is_set("key"), kind), table) for kind in (is_part(), equals("op", "delete"))
     )
-    if creates.changes.some("position") is None:
+    if creates.changes.any_value("position") is None:
         return None
     more = creates.add(creates.changes.where(late)), deletes.add(deletes.changes.where(late))
     while any(more):
@@ -60,14 +60,14 @@ class _LookedUp:
         """Each with whether it was merged before."""
 
     def merged(self) -> list[Half]:
-        """Those that were merged before."""
+        """The halves that were merged before."""
         return [half for half, merged in self.halves.items() if merged]
 
     def add(self, changes: Changes, alike: pa.Table | None = None) -> list[Half]:
         """Adds some; returns those that were not known."""
         rows = changes.rows(*_COLUMNS, "batch", alike=alike)
         known = set(self.halves)
-        for half, batch in zip(_halves(rows), rows.column("batch").to_pylist(), strict=True):
+        for half, batch in zip(halves(rows), rows.column("batch").to_pylist(), strict=True):
             self.halves[half] = self.halves.get(half, False) or not self._table.is_new(batch, half.position)
         return [half for half in self.halves if half not in known]
 
@@ -81,7 +81,7 @@ def _positions(halves: Iterable[Half]) -> pa.Table:
 
 
 def _counted(halves: Iterable[Half], step: int) -> pa.Table:
-    """What transactions count `step` places after some halves."""
+    """The changes that transactions count `step` places after some halves."""
     counted = {
         (half.transaction.id, half.transaction.total + step)
         for half in halves
@@ -95,42 +95,47 @@ def _counted(halves: Iterable[Half], step: int) -> pa.Table:
     )
 
 
-def _halves(rows: pa.Table) -> Iterator[Half]:
+def halves(rows: pa.Table) -> Iterator[Half]:
+    """The deletes or creates that changes with a key are; of `position`, `key`, `transaction` and `meta`."""
     for position, key, transaction, meta in zip(*(rows.column(name).to_pylist() for name in _COLUMNS), strict=True):
+        if key is None:
+            continue
         is_known = transaction is not None and transaction["id"] is not None
         yield Half(position, key, Transaction(**transaction) if is_known else None, old_key_of(meta))
 
 
-def with_halves_merged_before(changes: Changes, delta: "Delta", tasks: "Iterable[MergeTask]") -> "Delta | None":
-    """The delta in which moves count as late if their delete was merged before their create arrived; None without such moves.
+def with_halves_merged_before(
+    changes: Changes, plan: "PointPlan", merges: "Iterable[ReplicaMerge]"
+) -> "PointPlan | None":
+    """The plan in which moves count as late if their delete was merged before their create arrived; None without such moves.
 
-    `tasks` are folded. What is late is folded from a state on that has the row under its old key.
+    `merges` are folded. Late changes are folded from a state that still has the row under its old key.
     """
     found = {
-        (task.delta.source, task.delta.table): first
-        for task in tasks
-        if (first := _first_merged_before(changes, delta, task)) is not None
+        (merge.pending.source, merge.pending.table): first
+        for merge in merges
+        if (first := _first_merged_before(changes, plan, merge)) is not None
     }
     replace = msgspec.structs.replace
     tables = [
         replace(table, first_late=_earlier(table.first_late, found.get((table.source, table.table))))
-        for table in delta.tables
+        for table in plan.tables
     ]
-    if tables == delta.tables:
+    if tables == plan.tables:
         return None
-    sources = dict(delta.point.sources)
+    sources = dict(plan.point.sources)
     for (source, _), first in found.items():
         sources[source] = replace(sources[source], late=_earlier(sources[source].late, first))
-    return replace(delta, point=replace(delta.point, sources=sources), tables=tables)
+    return replace(plan, point=replace(plan.point, sources=sources), tables=tables)
 
 
-def _first_merged_before(changes: Changes, delta: "Delta", task: "MergeTask") -> str | None:
+def _first_merged_before(changes: Changes, plan: "PointPlan", merge: "ReplicaMerge") -> str | None:
     """The first delete that was merged before the fold began, and whose create the fold has."""
-    folded = task.folded
-    if task.from_scratch or folded.append_only or len(folded.moved.deletes) == len(folded.moved.origins):
+    folded = merge.folded
+    if merge.from_scratch or folded.is_change_list or len(folded.moved.deletes) == len(folded.moved.old_keys):
         return None
-    limit, batch = delta.limits.get(task.delta.source), delta.point.of(task.delta.source).batch
-    whole = settled(changes.where(between("", limit, batch)), folded, folded.start_after.position)
+    limit, batch = plan.limits.get(merge.pending.source), plan.point.of(merge.pending.source).batch
+    whole = look_up_moves(changes.where(between("", limit, batch)), folded, folded.start_after.position)
     return min((position for position, _ in whole.deletes if position <= folded.start_after.position), default=None)
 
 

@@ -12,7 +12,7 @@ from typing import NamedTuple
 from changeling.model.change import Transaction
 from changeling.model.position import encode
 
-Place = tuple[str, str]
+PositionAndKey = tuple[str, str]
 """The position and the key of a change, as the log has them."""
 
 
@@ -26,7 +26,7 @@ class Half(NamedTuple):
     """The key that the row had, where the record itself names it."""
 
     @property
-    def place(self) -> Place:
+    def place(self) -> PositionAndKey:
         """Its position."""
         return self.position, self.key
 
@@ -35,14 +35,14 @@ class Half(NamedTuple):
 class Moved:
     """Creates and the deletes that belong to them."""
 
-    origins: dict[Place, str | None] = field(default_factory=dict)
+    old_keys: dict[PositionAndKey, str | None] = field(default_factory=dict)
     """By create, the key that its row had; None where it is not known."""
-    deletes: frozenset[Place] = frozenset()
+    deletes: frozenset[PositionAndKey] = frozenset()
     """Deletes that are part of a move."""
 
-    def differing(self, other: "Moved") -> set[Place]:
+    def differing(self, other: "Moved") -> set[PositionAndKey]:
         """The creates and deletes that do not belong together in the same way in both."""
-        creates = {place for place, _ in self.origins.items() ^ other.origins.items()}
+        creates = {place for place, _ in self.old_keys.items() ^ other.old_keys.items()}
         return creates | (self.deletes ^ other.deletes)
 
 
@@ -55,18 +55,18 @@ def moved(creates: Iterable[Half], deletes: Iterable[Half]) -> Moved:
     wanted = {create.place: create for create in creates}
     known = _Deletes(deletes)
     found = {place: known.of(create) for place, create in wanted.items()}
-    claims: dict[Place, list[Place]] = defaultdict(list)
+    claims: dict[PositionAndKey, list[PositionAndKey]] = defaultdict(list)
     for place, delete in found.items():
         if delete is not None:
             claims[delete.place].append(place)
-    origins = {place: create.old for place, create in wanted.items()}
+    old_keys = {place: create.old for place, create in wanted.items()}
     taken = set()
     for at, claimed in claims.items():
         sure = [place for place in claimed if known.is_sure(wanted[place], at)] or claimed
         if len(sure) == 1:
-            origins[sure[0]] = at[1]
+            old_keys[sure[0]] = at[1]
             taken.add(at)
-    return Moved(origins, frozenset(taken))
+    return Moved(old_keys, frozenset(taken))
 
 
 class _Deletes:
@@ -89,7 +89,7 @@ class _Deletes:
             return before
         return next(iter(here.values())) if len(here) == 1 else None
 
-    def is_sure(self, create: Half, delete: Place) -> bool:
+    def is_sure(self, create: Half, delete: PositionAndKey) -> bool:
         """Whether more than the position shows that they belong together."""
         before = self._before(create)
         return create.old is not None or (before is not None and before.place == delete)

@@ -49,8 +49,8 @@ class Reader(NamedTuple):
 
 
 def reader_of(columns: Columns, shape: Shape, encoding: str, version: int | None, name: str) -> Reader | None:
-    """How values of that name are read; None where they are passed over."""
-    place = columns.place(version, name)
+    """How values of that name are read; None where they are skipped."""
+    place = columns.target_of(version, name)
     if place is None:
         return None
     kind = next((column.kind for column in shape.columns if column.id == place.id), None)
@@ -70,7 +70,7 @@ def same(raw: bytes) -> bytes:
 
 
 def _widened(read: Convert, declared: Type, kind: Type) -> Convert:
-    """Values of a narrower type: each is what a column of that type stores, or it does not fit, as before the column was widened."""
+    """Reads values of a narrower type exactly as before the column was widened."""
     fit, widen = fitted(declared), canonical.reader(kind)
 
     def both(raw: bytes) -> bytes:
@@ -148,7 +148,7 @@ def normal(raw: bytes, reader: Reader) -> bytes:
         return value
     if not reader.declared:
         if not _is_of(value, reader.kind):
-            raise Rejected("the value is of another kind")
+            raise Rejected("the value has another type")
         return json_text.canonical(value)
     if reader.kind.kind == "decimal" and value[:1] == b'"':
         number = value[1:-1]

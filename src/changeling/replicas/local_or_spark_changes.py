@@ -11,18 +11,18 @@ from changeling.iceberg.file_parts import FileParts
 from changeling.iceberg.lake import Lake
 from changeling.iceberg.measured_scan import NeedsSpark
 from changeling.iceberg.planned_scan import PlannedTable
-from changeling.log import layout
+from changeling.log import log_tables
 from changeling.replicas.arrow_changes import ArrowChanges
-from changeling.replicas.logged_changes import Changes, MarkedReads
+from changeling.replicas.logged_changes import Changes, SnapshotMarks
 from changeling.replicas.row_events import LOG_COLUMNS, fold_input
 from changeling.replicas.spark_changes import SparkChanges, folded_by_tasks
 from changeling.spark.adapter import Kernel
 
 Answer = TypeVar("Answer")
-_SHARES_OF_A_CORE = 8
+_BUCKETS_OF_A_CORE = 8
 """Enough for Spark to make tasks of even size of them."""
-_SHARE_BYTES = 16 * 1024 * 1024
-"""What a share has of the log, as it is stored: a task holds the events of one share at a time."""
+_BUCKET_BYTES = 16 * 1024 * 1024
+"""What a bucket has of the log, as it is stored: a task holds the events of one bucket at a time."""
 
 
 @dataclass(frozen=True)
@@ -36,31 +36,31 @@ class LocalOrSparkChanges:
     @staticmethod
     def of(lake: Lake) -> "LocalOrSparkChanges":
         """All changes of the log as it is now."""
-        log = lake.planned(layout.CHANGES)
+        log = lake.planned(log_tables.CHANGES)
         return LocalOrSparkChanges(lake, log, ArrowChanges(log))
 
     def where(self, *conditions: Condition) -> "LocalOrSparkChanges":
-        """Those of them for which all conditions hold."""
+        """The changes that meet all conditions."""
         return replace(self, local=self.local.where(*conditions))
 
-    def held(self) -> "LocalOrSparkChanges":
+    def cached(self) -> "LocalOrSparkChanges":
         """The same changes, read once where they are few."""
         try:
-            return replace(self, local=self.local.held())
+            return replace(self, local=self.local.cached())
         except NeedsSpark:
             return self
 
-    def least(self, column: str, *others: str) -> tuple[Any, ...] | None:
-        """The least value of a column, and what other columns have there; None where no change has one."""
-        return self._asked(lambda changes: changes.least(column, *others))
+    def min_by(self, column: str, *others: str) -> tuple[Any, ...] | None:
+        """The smallest value of a column, and what other columns have there; None where no change has one."""
+        return self._asked(lambda changes: changes.min_by(column, *others))
 
-    def greatest(self, column: str, *others: str) -> tuple[Any, ...] | None:
-        """The same for the greatest value."""
-        return self._asked(lambda changes: changes.greatest(column, *others))
+    def max_by(self, column: str, *others: str) -> tuple[Any, ...] | None:
+        """The same for the largest value."""
+        return self._asked(lambda changes: changes.max_by(column, *others))
 
-    def some(self, column: str) -> Any:
+    def any_value(self, column: str) -> Any:
         """The value of a column in some change that has one; None where none has."""
-        return self._asked(lambda changes: changes.some(column))
+        return self._asked(lambda changes: changes.any_value(column))
 
     def distinct(self, *columns: str) -> list[tuple[Any, ...]]:
         """The different values of some columns."""
@@ -70,31 +70,28 @@ class LocalOrSparkChanges:
         """Some columns of all changes; only of those that have the values of a row of `alike` in its columns, none of them NULL."""
         return self._asked(lambda changes: changes.rows(*columns, alike=alike))
 
-    def reads(self, paths: Mapping[str, str]) -> MarkedReads | None:
+    def snapshot_marks(self, paths: Mapping[str, str]) -> SnapshotMarks | None:
         """The rows of snapshots, if there are any; `paths` says by encoding where in `meta` they are marked."""
-        return self._asked(lambda changes: changes.reads(paths))
+        return self._asked(lambda changes: changes.snapshot_marks(paths))
 
-    def runs(self, kinds: Mapping[int, int], most: int) -> list[tuple[str, int]]:
-        """Where a change has a schema of another kind than the one before it: positions and schemas, the first `most`."""
-        return self._asked(lambda changes: changes.runs(kinds, most))
+    def schema_switches(self, kinds: Mapping[int, int], limit: int) -> list[tuple[str, int]]:
+        """Where a change has a schema of another kind than the one before it: positions and schemas, the first `limit`."""
+        return self._asked(lambda changes: changes.schema_switches(kinds, limit))
 
-    def to_fold(self, most: int) -> pa.Table:
-        """What a fold reads of them, of at most `most`."""
-        return self._asked(lambda changes: changes.to_fold(most))
+    def to_fold(self, limit: int) -> pa.Table:
+        """The columns that a fold reads, of at most `limit` changes."""
+        return self._asked(lambda changes: changes.to_fold(limit))
 
-    def folded(self, spread: Kernel, fold: Kernel, small: Sequence[int] = ()) -> pa.Table:
-        """What one kernel makes of the changes is ordered by row, and handed to the other; returns what that makes of it.
-
-        Where Spark does it, tasks read the files of the log by themselves.
-        """
+    def folded(self, to_events: Kernel, fold_events: Kernel, one_bucket: Sequence[int] = ()) -> pa.Table:
+        """See `Changes.folded`; where Spark does it, tasks read the files of the log by themselves."""
         try:
-            return self.local.folded(spread, fold, small)
+            return self.local.folded(to_events, fold_events, one_bucket)
         except NeedsSpark:
             spark = self.lake.spark
             cores = spark.sparkContext.defaultParallelism
             parts = self.log.parts(self.local.condition, LOG_COLUMNS, cores)
-            shares = max(_SHARES_OF_A_CORE * cores, parts.size // _SHARE_BYTES)
-            return folded_by_tasks(parts.frame(spark), _ReadByTasks(parts, spread), fold, small, shares)
+            buckets = max(_BUCKETS_OF_A_CORE * cores, parts.size // _BUCKET_BYTES)
+            return folded_by_tasks(parts.frame(spark), _ReadByTasks(parts, to_events), fold_events, one_bucket, buckets)
 
     def _asked(self, question: Callable[[Changes], Answer]) -> Answer:
         try:
@@ -105,10 +102,10 @@ class LocalOrSparkChanges:
 
 @dataclass(frozen=True)
 class _ReadByTasks:
-    """The numbers of tasks into what a kernel makes of the changes in their files."""
+    """Runs a kernel over the changes in the files of tasks, given the numbers of the tasks."""
 
     parts: FileParts
-    spread: Kernel
+    to_events: Kernel
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterable[pa.RecordBatch]:
-        return self.spread(part for rows in self.parts.rows(batches) for part in fold_input(rows).to_batches())
+        return self.to_events(part for rows in self.parts.rows(batches) for part in fold_input(rows).to_batches())

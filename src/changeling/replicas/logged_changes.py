@@ -18,7 +18,8 @@ from changeling.iceberg.conditions import (
     is_set,
     one_of,
 )
-from changeling.log.batch_stats import OF_TABLES
+from changeling.log.batch_stats import TABLE_OPERATIONS
+from changeling.model.operation import NEW_ROW_OPERATIONS
 from changeling.model.table import TableName
 from changeling.replicas.change_order import Rank, Truncate, log_ranks, truncates_in_order
 from changeling.replicas.snapshot_attempts import Mark
@@ -27,7 +28,7 @@ if TYPE_CHECKING:
     from changeling.spark.adapter import Kernel
 
 
-class MarkedReads(NamedTuple):
+class SnapshotMarks(NamedTuple):
     """Rows of snapshots: the first position, the last one, and those that mark the start or the end of an attempt."""
 
     first: str
@@ -39,18 +40,18 @@ class Changes(Protocol):
     """Changes of the log, or some of them."""
 
     def where(self, *conditions: Condition) -> Self:
-        """Those of them for which all conditions hold."""
+        """The changes that meet all conditions."""
 
-    def held(self) -> Self:
+    def cached(self) -> Self:
         """The same changes, for several questions: in this process they are read once."""
 
-    def least(self, column: str, *others: str) -> tuple[Any, ...] | None:
-        """The least value of a column, and what other columns have there; None where no change has one."""
+    def min_by(self, column: str, *others: str) -> tuple[Any, ...] | None:
+        """The smallest value of a column, and what other columns have there; None where no change has one."""
 
-    def greatest(self, column: str, *others: str) -> tuple[Any, ...] | None:
-        """The same for the greatest value."""
+    def max_by(self, column: str, *others: str) -> tuple[Any, ...] | None:
+        """The same for the largest value."""
 
-    def some(self, column: str) -> Any:
+    def any_value(self, column: str) -> Any:
         """The value of a column in some change that has one; None where none has."""
 
     def distinct(self, *columns: str) -> list[tuple[Any, ...]]:
@@ -59,22 +60,22 @@ class Changes(Protocol):
     def rows(self, *columns: str, alike: pa.Table | None = None) -> pa.Table:
         """Some columns of all changes; only of those that have the values of a row of `alike` in its columns, none of them NULL."""
 
-    def reads(self, paths: Mapping[str, str]) -> MarkedReads | None:
+    def snapshot_marks(self, paths: Mapping[str, str]) -> SnapshotMarks | None:
         """The rows of snapshots, if there are any; `paths` says by encoding where in `meta` they are marked."""
 
-    def runs(self, kinds: Mapping[int, int], most: int) -> list[tuple[str, int]]:
-        """Where a change has a schema of another kind than the one before it: positions and schemas, the first `most`.
+    def schema_switches(self, kinds: Mapping[int, int], limit: int) -> list[tuple[str, int]]:
+        """Where a change has a schema of another kind than the one before it: positions and schemas, the first `limit`.
 
         `kinds` numbers the kinds by schema; changes of other schemas do not count.
         """
 
-    def to_fold(self, most: int) -> pa.Table:
-        """What a fold reads of them, of at most `most`."""
+    def to_fold(self, limit: int) -> pa.Table:
+        """The columns that a fold reads, of at most `limit` changes."""
 
-    def folded(self, spread: "Kernel", fold: "Kernel", small: Sequence[int]) -> pa.Table:
-        """What one kernel makes of the changes is ordered by row, and handed to the other; returns what that makes of it.
+    def folded(self, to_events: "Kernel", fold_events: "Kernel", one_bucket: Sequence[int]) -> pa.Table:
+        """Makes row events of the changes, puts those of a row together and in order, and folds them; returns the output of the fold.
 
-        The rows of a `small` table, by its number, are handed over together.
+        Tables with the numbers `one_bucket` are folded by one task each.
         """
 
 
@@ -92,12 +93,14 @@ def names_a_table() -> Condition:
 
 def is_part() -> Condition:
     """New rows with a partial image."""
-    return all_of([one_of("op", ("insert", "read")), equals("after_image", "partial")])
+    return all_of(
+        [one_of("op", sorted(operation.value for operation in NEW_ROW_OPERATIONS)), equals("after_image", "partial")]
+    )
 
 
 def is_placed() -> Condition:
     """Changes whose positions compare: a control change that has none of its own only has its place of arrival."""
-    return any_of([one_of("op", OF_TABLES), is_null("arrived"), equals("arrived", False)])
+    return any_of([one_of("op", TABLE_OPERATIONS), is_null("arrived"), equals("arrived", False)])
 
 
 def between(after: str, before: str | None, batch: int, since: int = 0) -> Condition:
@@ -138,13 +141,13 @@ class Span(NamedTuple):
 def first_later(changes: Changes, source: str, moment: int, span: Span) -> str | None:
     """The start of the first transaction in a span that is later than a time; None where there is none."""
     own = changes.where(equals("source", source), is_placed(), at_most("position", span.end))
-    found = own.where(above("position", span.start), above("commit_time", moment)).least("position", "transaction.id")
+    found = own.where(above("position", span.start), above("commit_time", moment)).min_by("position", "transaction.id")
     if found is None:
         return None
     position, number = found
     begun = None
     if number is not None:
-        begun = own.where(above("position", span.earlier), equals("transaction.id", number)).least("position")
+        begun = own.where(above("position", span.earlier), equals("transaction.id", number)).min_by("position")
     return str(position if begun is None else begun[0])
 
 
@@ -165,11 +168,11 @@ def _tables(changes: Changes) -> Iterable[tuple[str, TableName]]:
 
 def some_key(changes: Changes, source: str, table: TableName) -> str | None:
     """A key of some row of a table, for its columns."""
-    found: str | None = changes.where(of_table(source, table)).some("key")
+    found: str | None = changes.where(of_table(source, table)).any_value("key")
     return found
 
 
 def last_version(changes: Changes) -> tuple[int | None, str]:
     """The schema version of a table's last change that has one, and its position."""
-    found = changes.where(is_set("schema_id")).greatest("position", "schema_id")
+    found = changes.where(is_set("schema_id")).max_by("position", "schema_id")
     return (None, "") if found is None else (int(found[1]), found[0])

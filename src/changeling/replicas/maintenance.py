@@ -8,7 +8,7 @@ from collections.abc import Collection
 from datetime import UTC, datetime, timedelta
 
 from changeling.iceberg.lake import Lake
-from changeling.log import layout
+from changeling.log import log_tables
 from changeling.log.maintenance import KEEP_SNAPSHOTS, Done, compact, remove_orphans
 from changeling.replicas.points import Point, points_of
 from changeling.replicas.replica_reader import Replica
@@ -34,7 +34,7 @@ def maintain(
     lake: Lake, retention: timedelta, keep_snapshots: timedelta = KEEP_SNAPSHOTS, needed: Collection[int] = ()
 ) -> list[Done]:
     """Maintains every replica of a pipeline, and removes what their folds left alongside the points. Points that are `needed` stay."""
-    if not lake.has(layout.CHANGES):
+    if not lake.has(log_tables.CHANGES):
         return []
     now = datetime.now(UTC)
     points = points_of(lake)
@@ -46,8 +46,8 @@ def maintain(
 
 
 def _clear(lake: Lake, last: int, before: datetime) -> list[Done]:
-    there, removed = remove_leftovers(lake.load(layout.POINTS).location(), last, before)
-    return [Done(f"{layout.POINTS.name}, staged", there, there - removed, 0, 0, 0, removed)] if there else []
+    there, removed = remove_leftovers(lake.load(log_tables.POINTS).location(), last, before)
+    return [Done(f"{log_tables.POINTS.name}, staged", there, there - removed, 0, 0, 0, removed)] if there else []
 
 
 def expire(lake: Lake, retention: timedelta, needed: Collection[int] = ()) -> None:
@@ -67,7 +67,7 @@ def _forget_points(lake: Lake, before: datetime, needed: Collection[int]) -> Non
     kept = (point for point in points if point.made_at >= before or (first is not None and point.number >= first))
     limit = next(kept, points[-1] if points else Point()).first_row
     if any(point.number < limit for point in points):
-        lake.retried(f"DELETE FROM {lake.name(layout.POINTS)} WHERE point < {limit}")
+        lake.retried(f"DELETE FROM {lake.name(log_tables.POINTS)} WHERE point < {limit}")
 
 
 def chosen(
@@ -112,11 +112,11 @@ def _set_tags(tables: ReplicaTables, replica: Replica, kept: list[Point]) -> Non
     there = tables.snapshots(replica)
     wanted = {f"{TAG}{point.number}": replica.snapshot_in(point.tables) for point in kept}
     held = {name: snapshot for name, snapshot in wanted.items() if snapshot in there}
-    java = tables.lake.load(replica.table)
-    known = {str(name) for name, ref in dict(java.refs()).items() if ref.isTag() and str(name).startswith(TAG)}
+    iceberg_table = tables.lake.load(replica.table)
+    known = {str(name) for name, ref in dict(iceberg_table.refs()).items() if ref.isTag() and str(name).startswith(TAG)}
     if known == set(held):
         return
-    change = java.manageSnapshots()
+    change = iceberg_table.manageSnapshots()
     for name in sorted(known - set(held)):
         change = change.removeTag(name)
     for name, snapshot in held.items():

@@ -1,4 +1,4 @@
-"""The merge: what is new in the log, folded into the replicas, up to a point that is one state of all of them.
+"""The merge: folds new changes of the log into the replicas, up to a point that is one state of all of them.
 
 A row whose changes are all newer than what is stored is changed on top of it; every other row is folded again, from the
 nearest earlier point that the late changes do not invalidate. The state in a replica's commit says which point it belongs to:
@@ -17,26 +17,26 @@ import msgspec
 
 from changeling.iceberg.failpoints import reach
 from changeling.iceberg.parquet_files import WriteSpec, discard
-from changeling.log import layout
+from changeling.log import log_tables
 from changeling.log.change_log import Log
 from changeling.model.errors import UsageError
 from changeling.model.table import TableName
 from changeling.replicas.commits import Committer
 from changeling.replicas.fold_job import fold
+from changeling.replicas.fold_table import FoldTable
 from changeling.replicas.fold_task import TableOutcome
 from changeling.replicas.key_move_lookup import with_halves_merged_before
 from changeling.replicas.local_or_spark_changes import LocalOrSparkChanges
 from changeling.replicas.logged_changes import after, last_version, of_table, some_key
 from changeling.replicas.merge_plan import Modes, Planner
-from changeling.replicas.merge_tasks import MergeTask
-from changeling.replicas.pending_changes import Delta, PendingChanges, TableDelta
+from changeling.replicas.pending_changes import PendingChanges, PendingTable, PointPlan
 from changeling.replicas.points import BASE, Point, Points, points_of
 from changeling.replicas.quarantine import Quarantine
+from changeling.replicas.replica_merges import ReplicaMerge
 from changeling.replicas.replica_reader import Identity, ReplicaState
-from changeling.replicas.row_events import FoldTable
 from changeling.replicas.schema_inference import Policies, SchemaInference
 from changeling.replicas.staged_rows import staged_layout
-from changeling.replicas.staging_folder import place_of_merge, read_plan, remove_place, write_plan
+from changeling.replicas.staging_folder import folder_of_merge, read_plan, remove_folder, write_plan
 from changeling.replicas.table_lookup import WantedTable
 from changeling.replicas.tables import ReplicaTables
 from changeling.spark.errors import translated_errors
@@ -55,7 +55,7 @@ class Rules:
 
 @dataclass(frozen=True)
 class Merged:
-    """What was merged into one replica."""
+    """The changes that were merged into one replica."""
 
     source: str
     table: TableName
@@ -66,8 +66,8 @@ class Merged:
 
 
 @dataclass(frozen=True)
-class Report:
-    """What a merge did."""
+class MergeReport:
+    """The result of a merge."""
 
     point: Point
     tables: list[Merged]
@@ -93,10 +93,10 @@ class Merge:
         self._tables = ReplicaTables(self._lake)
         self._committer = Committer(self._lake, self._tables, self._quarantine)
         self._planner = Planner(self._lake, self._points, self._tables, self._inference, self._mode)
-        self._pending = self._interrupted_plan()
+        self._interrupted = self._interrupted_plan()
         self._staging: str | None = None
         """Where the rows and the plan of the merge are whose point is recorded next."""
-        if self._pending is None:
+        if self._interrupted is None:
             self._quarantine.forget(self._points.last.number)
         self._failed = False
 
@@ -111,101 +111,103 @@ class Merge:
             yield
             self._failed = False
 
-    def _interrupted_plan(self) -> Delta | None:
+    def _interrupted_plan(self) -> PointPlan | None:
         """The plan of an interrupted merge: it is committed to some replicas and not to others."""
         last = self._points.last.number
         plans = [known.state.plan for known in self._tables.known.values() if known.state.point > last]
-        return msgspec.json.decode(read_plan(plans[0]), type=Delta) if plans else None
+        return msgspec.json.decode(read_plan(plans[0]), type=PointPlan) if plans else None
 
-    def step(self, *, end: bool) -> Report | None:
-        """Merges what is new; None where there is nothing. `end`: what the log has is all there is, transactions included."""
+    def step(self, *, drain: bool) -> MergeReport | None:
+        """Merges what is new; None where there is nothing. `drain`: what the log has is all there is, transactions included."""
         with self._resumable():
-            return self._step(end)
+            return self._step(drain)
 
-    def _step(self, end: bool) -> Report | None:
+    def _step(self, drain: bool) -> MergeReport | None:
         begun = monotonic()
         # Sources continue meanwhile: what they add from here on is for the next point.
         known = self._log.progress
         batches = {name: state.batch for name, state in known.state.sources.items()}
-        delta = self._pending or self._pending_changes.next(
-            self._points.last, batches, known.stats, known.polled_at, end=end
+        plan = self._interrupted or self._pending_changes.next_plan(
+            self._points.last, batches, known.stats, known.polled_at, drain=drain
         )
-        if delta is None:
+        if plan is None:
             return None
-        tasks = self._planner.tasks(delta)
-        delta = _invalidating_bases(delta, tasks)
-        delta, merged = self._merge(tasks, delta)
-        point = self._record(delta)
-        self._pending = None
-        return Report(point, merged, monotonic() - begun, self._planner.warnings())
+        merges = self._planner.merges(plan)
+        plan = _invalidating_bases(plan, merges)
+        plan, merged = self._merge(merges, plan)
+        point = self._record(plan)
+        self._interrupted = None
+        return MergeReport(point, merged, monotonic() - begun, self._planner.warnings())
 
-    def _merge(self, tasks: list[MergeTask], delta: Delta) -> tuple[Delta, list[Merged]]:
+    def _merge(self, merges: list[ReplicaMerge], plan: PointPlan) -> tuple[PointPlan, list[Merged]]:
         """Brings the replicas to a point; some late changes show only when they are folded."""
-        if not tasks:
-            return delta, []
-        places = {(task.folded.source, task.folded.table, task.folded.history): task for task in tasks}
-        staging = place_of_merge(self._lake.load(layout.POINTS).location(), delta.point.number)
+        if not merges:
+            return plan, []
+        places = {(merge.folded.source, merge.folded.table, merge.folded.history): merge for merge in merges}
+        staging = folder_of_merge(self._lake.load(log_tables.POINTS).location(), plan.point.number)
 
         def prepared(table: FoldTable) -> tuple[FoldTable, WriteSpec]:
-            task = places[table.source, table.table, table.history]
-            self._fit(task, table)
+            merge = places[table.source, table.table, table.history]
+            self._fit(merge, table)
             table = replace(table, staged=table.stored or table.history)
             if table.staged:
-                place = f"{staging}/{tasks.index(task)}"
+                place = f"{staging}/{merges.index(merge)}"
                 return table, WriteSpec(place, staged_layout(table.shape, table.history))
-            return table, self._tables.write_spec(task.replica, table.shape)
+            return table, self._tables.write_spec(merge.replica, table.shape)
 
-        changes = LocalOrSparkChanges.of(self._lake).where(self._planner.changes(tasks, delta))
-        wanted = [task.folded.reduced for task in tasks]
+        changes = LocalOrSparkChanges.of(self._lake).where(self._planner.changes(merges, plan))
+        wanted = [merge.folded.drops_superseded for merge in merges]
         outcomes = fold(
             changes,
-            [task.folded for task in tasks],
+            [merge.folded for merge in merges],
             prepared,
             self._quarantine.write_spec(),
-            delta.point.number,
-            self._widened(delta, tasks),
+            plan.point.number,
+            self._widened(plan, merges),
         )
-        for task, reduced, (folded, _) in zip(tasks, wanted, outcomes, strict=True):
-            task.folded = folded
-            if reduced and not folded.reduced:
+        for merge, wants_drop, (folded, _) in zip(merges, wanted, outcomes, strict=True):
+            merge.folded = folded
+            if wants_drop and not folded.drops_superseded:
                 self._planner.unordered.add(folded.source)
-        later = with_halves_merged_before(LocalOrSparkChanges.of(self._lake), delta, tasks)
+        later = with_halves_merged_before(LocalOrSparkChanges.of(self._lake), plan, merges)
         if later is not None:
             discard([file for _, outcome in outcomes for file in (*outcome.files, *outcome.quarantine_files)])
-            tasks = self._planner.tasks(later)
-            return self._merge(tasks, _invalidating_bases(later, tasks))
-        plan = write_plan(staging, msgspec.json.encode(delta))
+            merges = self._planner.merges(later)
+            return self._merge(merges, _invalidating_bases(later, merges))
+        plan_file = write_plan(staging, msgspec.json.encode(plan))
         found = [
-            (task, self._committer.with_lost_origins(task, outcome, delta.point.number))
-            for task, (_, outcome) in zip(tasks, outcomes, strict=True)
+            (merge, self._committer.with_missing_old_rows(merge, outcome, plan.point.number))
+            for merge, (_, outcome) in zip(merges, outcomes, strict=True)
         ]
-        self._commit_all(found, plan, delta)
+        self._commit_all(found, plan_file, plan)
         self._staging = staging
-        return delta, [
+        return plan, [
             Merged(
-                task.delta.source,
-                task.delta.table,
-                task.delta.changes,
-                task.delta.late,
+                merge.pending.source,
+                merge.pending.table,
+                merge.pending.changes,
+                merge.pending.late,
                 outcome.ties,
                 outcome.quarantined + outcome.stale,
             )
-            for task, outcome in found
-            if not task.folded.history
+            for merge, outcome in found
+            if not merge.folded.history
         ]
 
-    def _fit(self, task: MergeTask, table: FoldTable) -> None:
+    def _fit(self, merge: ReplicaMerge, table: FoldTable) -> None:
         """Makes sure that the replica can have the columns of the fold; it gets them together with its rows."""
-        task.folded = table
-        if task.replica.snapshot is None and task.replica.shape != table.shape:
-            self._tables.drop(task.replica)
-            task.replica = self._tables.create(task.replica.identity, table.shape)
-        elif not self._tables.can_alter(task.replica, table.shape):
-            task.replica = self._committer.rewritten(task.replica, table.shape)
+        merge.folded = table
+        if merge.replica.snapshot is None and merge.replica.shape != table.shape:
+            self._tables.drop(merge.replica)
+            merge.replica = self._tables.create(merge.replica.identity, table.shape)
+        elif not self._tables.can_alter(merge.replica, table.shape):
+            merge.replica = self._committer.rewritten(merge.replica, table.shape)
 
-    def _widened(self, delta: Delta, tasks: list[MergeTask]) -> Callable[[FoldTable, dict[str, list[str]]], FoldTable]:
-        found = {(table.source, table.table): table for table in delta.tables}
-        versions = {(task.folded.source, task.folded.table, task.folded.history): task.version for task in tasks}
+    def _widened(
+        self, plan: PointPlan, merges: list[ReplicaMerge]
+    ) -> Callable[[FoldTable, dict[str, list[str]]], FoldTable]:
+        found = {(table.source, table.table): table for table in plan.tables}
+        versions = {(merge.folded.source, merge.folded.table, merge.folded.history): merge.version for merge in merges}
 
         def widen(folded: FoldTable, kinds: dict[str, list[str]]) -> FoldTable:
             table = found[folded.source, folded.table]
@@ -230,8 +232,8 @@ class Merge:
 
     def rebuild(self, table: WantedTable) -> int:
         """Rebuilds the replicas of a table from the log alongside the existing ones, and swaps them in; returns the number of rows."""
-        while self._failed or self._pending is not None:
-            self.step(end=False)
+        while self._failed or self._interrupted is not None:
+            self.step(drain=False)
         with self._resumable():
             return self._rebuild(table)
 
@@ -248,23 +250,23 @@ class Merge:
         point = Point(last.number + 1, last.made_at, last.complete, sources)
         changes = LocalOrSparkChanges.of(self._lake)
         key, version = some_key(changes, source, name), last_version(changes.where(of_table(source, name)))
-        delta = Delta(point, {source: limit}, [TableDelta(source, name, 0, 0, None, None, key, *version)])
-        tasks = [self._planner.rebuilt(known, delta) for known in own]
-        self._merge(tasks, delta)
-        self._record(delta)
-        rows = self._tables.known.get(Identity(source, name), tasks[0].replica)
+        plan = PointPlan(point, {source: limit}, [PendingTable(source, name, 0, 0, None, None, key, *version)])
+        merges = [self._planner.rebuilt(known, plan) for known in own]
+        self._merge(merges, plan)
+        self._record(plan)
+        rows = self._tables.known.get(Identity(source, name), merges[0].replica)
         return self._tables.lake.frame(rows.table).count()
 
-    def _commit_all(self, found: Sequence[tuple[MergeTask, TableOutcome]], plan: str, delta: Delta) -> None:
+    def _commit_all(self, found: Sequence[tuple[ReplicaMerge, TableOutcome]], plan_file: str, plan: PointPlan) -> None:
         """Commits every table: those that need Spark in turn, the others several at a time. After a failure no other begins."""
-        self._committer.quarantine(found, delta.point.number, resumed=self._pending is not None)
+        self._committer.quarantine(found, plan.point.number, resumed=self._interrupted is not None)
         failed = threading.Event()
 
-        def commit(task: MergeTask, outcome: TableOutcome) -> None:
+        def commit(merge: ReplicaMerge, outcome: TableOutcome) -> None:
             if failed.is_set():
                 return
             try:
-                self._commit(task, outcome, plan, delta.point.number)
+                self._commit(merge, outcome, plan_file, plan.point.number)
             except BaseException:
                 failed.set()
                 raise
@@ -278,43 +280,45 @@ class Merge:
         for done in started:
             done.result()
 
-    def _commit(self, task: MergeTask, outcome: TableOutcome, plan: str, point: int) -> None:
-        before = task.replica.state
+    def _commit(self, merge: ReplicaMerge, outcome: TableOutcome, plan_file: str, point: int) -> None:
+        before = merge.replica.state
         state = ReplicaState(
             point=point,
-            applied=before.applied + task.delta.changes,
-            late=before.late + task.delta.late,
-            ties=outcome.ties + (before.ties if task.folded.is_incremental else 0),
+            applied=before.applied + merge.pending.changes,
+            late=before.late + merge.pending.late,
+            ties=outcome.ties + (before.ties if merge.folded.is_incremental else 0),
             quarantined=before.quarantined + outcome.quarantined + outcome.stale,
-            shape=task.folded.shape,
-            version=task.version,
-            version_at=task.version_at,
-            plan=plan,
+            shape=merge.folded.shape,
+            version=merge.version,
+            version_at=merge.version_at,
+            plan=plan_file,
         )
-        self._tables.catch_up(self._committer.commit(task, outcome, state))
+        self._tables.catch_up(self._committer.commit(merge, outcome, state))
 
-    def _record(self, delta: Delta) -> Point:
+    def _record(self, plan: PointPlan) -> Point:
         """Records the point: from now on it exists."""
         tables = {known.name: known.snapshot for known in self._tables.known.values() if known.is_current}
-        point, row = self._points.next(msgspec.structs.replace(delta.point, made_at=datetime.now(UTC), tables=tables))
+        point, row = self._points.following(
+            msgspec.structs.replace(plan.point, made_at=datetime.now(UTC), tables=tables)
+        )
         reach("point.before")
-        self._lake.append_rows(layout.POINTS, [row], point.made_at, {BASE: str(point.first_row)})
+        self._lake.append_rows(log_tables.POINTS, [row], point.made_at, {BASE: str(point.first_row)})
         reach("point.after")
         self._points.add(point)
         if self._staging is not None:
-            remove_place(self._staging)
+            remove_folder(self._staging)
             self._staging = None
         self._log.forget_stats({name: one.last_complete_batch for name, one in point.sources.items()})
         return point
 
 
-def _invalidating_bases(delta: Delta, tasks: list[MergeTask]) -> Delta:
-    """The delta, whose point makes earlier ones unusable as bases for sources with a table whose columns were renamed."""
-    renamed = {task.delta.source for task in tasks if task.renamed}
+def _invalidating_bases(plan: PointPlan, merges: list[ReplicaMerge]) -> PointPlan:
+    """The plan, whose point makes earlier ones unusable as bases for sources with a table whose columns were renamed."""
+    renamed = {merge.pending.source for merge in merges if merge.renamed}
     if not renamed:
-        return delta
+        return plan
     sources = {
         name: msgspec.structs.replace(one, late="") if name in renamed else one
-        for name, one in delta.point.sources.items()
+        for name, one in plan.point.sources.items()
     }
-    return msgspec.structs.replace(delta, point=msgspec.structs.replace(delta.point, sources=sources))
+    return msgspec.structs.replace(plan, point=msgspec.structs.replace(plan.point, sources=sources))

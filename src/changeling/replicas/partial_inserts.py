@@ -3,10 +3,10 @@
 import numpy as np
 import pyarrow as pa
 
-from changeling.replicas.key_moves import Moved, Place
+from changeling.replicas.key_moves import Moved, PositionAndKey
 from changeling.replicas.keys import KeyReader
 from changeling.replicas.row_effect import Effect
-from changeling.replicas.row_events import CODES, UNSETTLED
+from changeling.replicas.row_events import CODES, OLD_KEY_UNKNOWN
 
 
 def without_deletes_of_moves(
@@ -21,10 +21,10 @@ def without_deletes_of_moves(
     return batch.filter(pa.array(kept)), effects[kept]
 
 
-def settled(
+def with_known_moves(
     batch: pa.RecordBatch, effects: np.ndarray, moved: Moved, moves: dict[int, str], reader: KeyReader
 ) -> np.ndarray:
-    """The effects, with rows marked whose origin has not been looked up yet.
+    """The effects, with rows marked whose old key has not been looked up yet.
 
     What is known goes into `moves`: the key that the row had, by the number of the change.
     """
@@ -34,12 +34,12 @@ def settled(
     effects = effects.copy()
     for row in unknown:
         place = _place(batch, row)
-        if place not in moved.origins:
-            effects[row] = CODES[UNSETTLED]
-        elif (old := moved.origins[place]) is not None and (key := reader.one(old)) is not None:
+        if place not in moved.old_keys:
+            effects[row] = CODES[OLD_KEY_UNKNOWN]
+        elif (old := moved.old_keys[place]) is not None and (key := reader.one(old)) is not None:
             moves[row] = key
     return effects
 
 
-def _place(batch: pa.RecordBatch, row: int) -> Place:
+def _place(batch: pa.RecordBatch, row: int) -> PositionAndKey:
     return batch.column("position")[row].as_py(), batch.column("key")[row].as_py()

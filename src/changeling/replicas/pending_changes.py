@@ -13,7 +13,7 @@ from changeling.replicas.pending_summary import NewChanges, TableSummary, new_ch
 from changeling.replicas.points import Point, SourcePoint
 
 
-class TableDelta(msgspec.Struct, frozen=True):
+class PendingTable(msgspec.Struct, frozen=True):
     """The new changes of one table."""
 
     source: str
@@ -33,18 +33,17 @@ class TableDelta(msgspec.Struct, frozen=True):
     """The versions that they have."""
     first: str = ""
     """The first position."""
-    reads: bool = False
-    """It has snapshot rows."""
+    has_snapshot_rows: bool = msgspec.field(default=False, name="reads")
 
 
-class Delta(msgspec.Struct, frozen=True):
+class PointPlan(msgspec.Struct, frozen=True):
     """The new changes of all tables."""
 
     point: Point
     """The point that the replicas reach with it; its tables are still those of the last one."""
     limits: dict[str, str | None]
     """Where each source ends: positions before this; None where all of it is taken."""
-    tables: list[TableDelta] = []
+    tables: list[PendingTable] = []
 
 
 class PendingChanges:
@@ -56,36 +55,36 @@ class PendingChanges:
         self._miscounted: set[str] = set()
         """Sources of which marks counted changes that did not come: of tables that are not read, perhaps."""
 
-    def next(
+    def next_plan(
         self,
         last: Point,
         batches: Mapping[str, int],
         stats: Mapping[str, Mapping[int, BatchStats]] | None = None,
         polled_at: Mapping[str, datetime] | None = None,
         *,
-        end: bool,
-    ) -> Delta | None:
+        drain: bool,
+    ) -> PointPlan | None:
         """What is new up to these batches; None where there is nothing, or nothing complete.
 
-        With `end`, the end of the log is the end of every transaction in it. Where the stats of all these batches are known and
+        With `drain`, the end of the log is the end of every transaction in it. Where the stats of all these batches are known and
         nothing in them is late or open, the log is not looked at. `polled_at` says up to which time all that a source had is in
-        the log: only so far has anything been waited for.
+        the log: a wait is measured up to that time only.
         """
         fresh = {name: batch for name, batch in batches.items() if batch > last.of(name).last_complete_batch}
         if not fresh:
             return None
         known = {name: stats_since(last.of(name), batch, (stats or {}).get(name, {})) for name, batch in fresh.items()}
-        if all(one is not None and (end or not one.open) for one in known.values()):
+        if all(one is not None and (drain or not one.open) for one in known.values()):
             for name in fresh:
                 # What their partitions have is looked up where it matters again.
                 self._partitions.pop(name, None)
-            return delta_of(last, fresh, {name: one for name, one in known.items() if one is not None})
+            return plan_of_stats(last, fresh, {name: one for name, one in known.items() if one is not None})
         new = new_changes(self._lake, self._new(last, fresh))
         limits: dict[str, str | None] = dict.fromkeys(fresh)
         complete = True
-        if not end:
+        if not drain:
             limits, complete = self._limits(new, last, fresh, polled_at or {})
-        return self._delta(new, last, fresh, limits, complete)
+        return self._plan(new, last, fresh, limits, complete)
 
     def _new(self, last: Point, batches: Mapping[str, int]) -> Condition:
         """The changes that are not in the last point."""
@@ -106,7 +105,7 @@ class PendingChanges:
         """Where the first transaction begins that is not complete, for each source, and whether all ends are known.
 
         It is complete where its end is marked and all is there that the mark counts, or where every partition has gone past it, or
-        after a wait. What is late is not waited for: the last point is behind it, so what is left out there would count as applied.
+        after a wait. Late transactions are not waited for: they lie before the last point, so anything left out would count as applied.
         """
         self._note_partitions(new, batches)
         limits: dict[str, str | None] = dict.fromkeys(batches)
@@ -117,8 +116,8 @@ class PendingChanges:
             is_passed = not one.is_marked and one.last < passed.get(one.source, "")
             if is_passed or (one.is_marked and one.source in self._miscounted):
                 continue
-            held = last.of(one.source).position
-            if held is not None and one.first <= held:
+            merged_to = last.of(one.source).position
+            if merged_to is not None and one.first <= merged_to:
                 complete = False
                 continue
             # A run may be slow, or its source unreachable: records that were not read yet may be the rest of the transaction.
@@ -145,14 +144,14 @@ class PendingChanges:
             place = (one.topic, one.partition)
             places[place] = max(places.get(place, ""), one.last)
 
-    def _delta(
+    def _plan(
         self,
         new: NewChanges,
         last: Point,
         batches: Mapping[str, int],
         limits: Mapping[str, str | None],
         complete: bool,
-    ) -> Delta | None:
+    ) -> PointPlan | None:
         rows = new.tables(limits, {name: last.of(name).position for name in batches})
         sources = {
             name: _advanced(last.of(name), batch, [row for row in rows if row.source == name])
@@ -160,9 +159,9 @@ class PendingChanges:
         }
         if not any(row.seen for row in rows) and all(one.last_complete_batch < one.batch for one in sources.values()):
             return None
-        tables = [_table_delta(row) for row in rows if row.changes or row.altered]
+        tables = [_pending_table(row) for row in rows if row.changes or row.altered]
         point = Point(last.number + 1, datetime.now(UTC), complete, {**last.sources, **sources})
-        return Delta(point, dict(limits), tables)
+        return PointPlan(point, dict(limits), tables)
 
 
 def stats_since(before: SourcePoint, batch: int, known: Mapping[int, BatchStats]) -> BatchStats | None:
@@ -171,11 +170,11 @@ def stats_since(before: SourcePoint, batch: int, known: Mapping[int, BatchStats]
     if before.batch != before.last_complete_batch or any(number not in known for number in numbers):
         return None
     found = together(known[number] for number in numbers)
-    held = before.position
-    return None if held is not None and any(table.first <= held for table in found.tables) else found
+    merged_to = before.position
+    return None if merged_to is not None and any(table.first <= merged_to for table in found.tables) else found
 
 
-def delta_of(last: Point, batches: Mapping[str, int], stats: Mapping[str, BatchStats]) -> Delta:
+def plan_of_stats(last: Point, batches: Mapping[str, int], stats: Mapping[str, BatchStats]) -> PointPlan:
     """The new changes by their statistics, where all of them are taken."""
     sources, tables = {}, []
     for name, batch in batches.items():
@@ -183,14 +182,14 @@ def delta_of(last: Point, batches: Mapping[str, int], stats: Mapping[str, BatchS
         position, transaction = _furthest(before, [] if found.last is None else [found.last])
         commit_time = max(filter(None, (before.commit_time, found.commit_time)), default=None)
         sources[name] = SourcePoint(batch, batch, position, transaction, commit_time)
-        tables += [_delta_of_stats(name, table) for table in found.tables]
+        tables += [_pending_of_stats(name, table) for table in found.tables]
     point = Point(last.number + 1, datetime.now(UTC), True, {**last.sources, **sources})
-    return Delta(point, dict.fromkeys(batches), tables)
+    return PointPlan(point, dict.fromkeys(batches), tables)
 
 
-def _delta_of_stats(source: str, stats: TableStats) -> TableDelta:
+def _pending_of_stats(source: str, stats: TableStats) -> PendingTable:
     position, version = stats.version or ("", None)
-    return TableDelta(
+    return PendingTable(
         source,
         stats.table,
         stats.changes,
@@ -202,7 +201,7 @@ def _delta_of_stats(source: str, stats: TableStats) -> TableDelta:
         position,
         stats.versions,
         stats.first,
-        stats.reads,
+        stats.has_snapshot_rows,
     )
 
 
@@ -222,12 +221,12 @@ def _advanced(before: SourcePoint, batch: int, rows: list[TableSummary]) -> Sour
 
 def _furthest(before: SourcePoint, lasts: list[tuple[str, str | None]]) -> tuple[str | None, str | None]:
     """The furthest position, and its transaction."""
-    held = [] if before.position is None else [(before.position, before.transaction)]
-    return max([*lasts, *held], key=lambda one: one[0], default=(None, None))
+    known = [] if before.position is None else [(before.position, before.transaction)]
+    return max([*lasts, *known], key=lambda one: one[0], default=(None, None))
 
 
-def _table_delta(row: TableSummary) -> TableDelta:
-    return TableDelta(
+def _pending_table(row: TableSummary) -> PendingTable:
+    return PendingTable(
         row.source,
         row.table,
         row.changes,
@@ -239,5 +238,5 @@ def _table_delta(row: TableSummary) -> TableDelta:
         row.version_at or "",
         row.versions,
         row.first or "",
-        row.reads,
+        row.has_snapshot_rows,
     )

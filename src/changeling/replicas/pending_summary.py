@@ -15,8 +15,8 @@ from changeling.iceberg.conditions import Condition
 from changeling.iceberg.lake import Lake
 from changeling.iceberg.measured_scan import NeedsSpark
 from changeling.iceberg.spark_conditions import spark_condition
-from changeling.log import layout
-from changeling.log.batch_stats import OF_TABLES
+from changeling.log import log_tables
+from changeling.log.batch_stats import TABLE_OPERATIONS
 from changeling.log.stats_counter import placed_positions
 from changeling.model.table import TableName
 from changeling.replicas.logged_changes import is_placed
@@ -78,7 +78,7 @@ class TableSummary(NamedTuple):
     version_at: str | None
     versions: list[int]
     first: str | None
-    reads: bool
+    has_snapshot_rows: bool
     last: str | None
     transaction: str | None
     commit_time: int | None
@@ -95,16 +95,16 @@ class NewChanges(Protocol):
     def open_transactions(self) -> Iterable[OpenTransaction]:
         """The transactions whose end is not among the changes, or not all of what its mark counts."""
 
-    def tables(self, limits: Limits, held: Limits) -> list[TableSummary]:
-        """The changes by table; `held` says how far each source was merged: what is not behind that is late."""
+    def tables(self, limits: Limits, merged_to: Limits) -> list[TableSummary]:
+        """The changes by table; `merged_to` says how far each source was merged: changes up to there are late."""
 
 
 def new_changes(lake: Lake, condition: Condition) -> NewChanges:
     """The changes of the log for which a condition holds."""
     try:
-        return FewChanges(lake.planned(layout.CHANGES).rows(condition, _READ))
+        return FewChanges(lake.planned(log_tables.CHANGES).rows(condition, _READ))
     except NeedsSpark:
-        return ManyChanges(lake.frame(layout.CHANGES).where(spark_condition(condition)))
+        return ManyChanges(lake.frame(log_tables.CHANGES).where(spark_condition(condition)))
 
 
 @dataclass(frozen=True)
@@ -138,7 +138,7 @@ class FewChanges:
                 ended[source, number] = max(ended.get((source, number), 0), declared)
             if position is None:
                 continue
-            if op in OF_TABLES:
+            if op in TABLE_OPERATIONS:
                 # A change that is delivered again is one.
                 places.setdefault((source, number), set()).add(position)
             one = found.get((source, number), OpenTransaction(source, position, position, seen))
@@ -151,7 +151,7 @@ class FewChanges:
             if place not in ended or len(places.get(place, ())) < ended[place]
         ]
 
-    def tables(self, limits: Limits, held: Limits) -> list[TableSummary]:
+    def tables(self, limits: Limits, merged_to: Limits) -> list[TableSummary]:
         """The changes by table."""
         own: dict[tuple[Any, ...], list[tuple[Any, ...]]] = {}
         for row in self._values(
@@ -160,7 +160,7 @@ class FewChanges:
         ):
             own.setdefault(row[:4], []).append(row[4:])
         return [
-            _summary(source, TableName(*table), changes, limits.get(source), held.get(source))
+            _summary(source, TableName(*table), changes, limits.get(source), merged_to.get(source))
             for (source, *table), changes in own.items()
         ]
 
@@ -178,15 +178,15 @@ def _column(rows: pa.Table, name: str) -> pa.ChunkedArray:
 
 
 def _summary(
-    source: str, table: TableName, changes: list[tuple[Any, ...]], limit: str | None, held: str | None
+    source: str, table: TableName, changes: list[tuple[Any, ...]], limit: str | None, merged_to: str | None
 ) -> TableSummary:
     taken = [change for change in changes if limit is None or change[-1] is None or change[-1] < limit]
     left = [change for change in changes if limit is not None and change[-1] is not None and change[-1] >= limit]
     placed = [change for change in taken if change[-1] is not None]
     is_named = table.name is not None
-    own = [change for change in taken if is_named and change[0] in OF_TABLES]
+    own = [change for change in taken if is_named and change[0] in TABLE_OPERATIONS]
     altered = [change for change in taken if is_named and change[0] == "ddl" and change[3] is not None]
-    late = [position for _, position, *_ in own if held is not None and position <= held]
+    late = [position for _, position, *_ in own if merged_to is not None and position <= merged_to]
     versioned = [(position, version) for _, position, _, version, *_ in (*own, *altered) if version is not None]
     version_at, version = max(versioned, default=(None, None))
     last = max(placed, key=lambda change: change[-1], default=None)
@@ -237,7 +237,7 @@ class ManyChanges:
                     "ended"
                 ),
                 f.coalesce(f.max(declared), f.lit(0)).alias("declared"),
-                f.count_distinct(f.when(f.col("op").isin(*OF_TABLES), f.col("position"))).alias("rows"),
+                f.count_distinct(f.when(f.col("op").isin(*TABLE_OPERATIONS), f.col("position"))).alias("rows"),
                 f.max(f.when(_place().isNotNull(), f.col("ingested_at"))).alias("seen"),
             )
             .where("first IS NOT NULL AND (NOT ended OR rows < declared)")
@@ -247,12 +247,12 @@ class ManyChanges:
             for row in found.collect()
         ]
 
-    def tables(self, limits: Limits, held: Limits) -> list[TableSummary]:
+    def tables(self, limits: Limits, merged_to: Limits) -> list[TableSummary]:
         """The changes by table."""
         place = _place()
         taken = _any_source(limits, lambda limit: f.lit(True) if limit is None else place.isNull() | (place < limit))
-        behind = _any_source(held, lambda last: f.lit(False) if last is None else f.col("position") <= last)
-        of_table = taken & f.col("op").isin(*OF_TABLES) & f.col("table.name").isNotNull()
+        behind = _any_source(merged_to, lambda last: f.lit(False) if last is None else f.col("position") <= last)
+        of_table = taken & f.col("op").isin(*TABLE_OPERATIONS) & f.col("table.name").isNotNull()
         late = of_table & behind
         altered = taken & (f.col("op") == "ddl") & f.col("table.name").isNotNull() & f.col("schema_id").isNotNull()
         with_schema = f.when((of_table & f.col("schema_id").isNotNull()) | altered, f.col("position"))
@@ -270,7 +270,7 @@ class ManyChanges:
                 f.max(with_schema).alias("version_at"),
                 f.sort_array(f.collect_set(f.when(taken, f.col("schema_id")))).alias("versions"),
                 f.min(f.when(taken, place)).alias("first"),
-                f.coalesce(f.max(of_table & (f.col("op") == "read")), f.lit(False)).alias("reads"),
+                f.coalesce(f.max(of_table & (f.col("op") == "read")), f.lit(False)).alias("has_snapshot_rows"),
                 f.max(f.when(taken, place)).alias("last"),
                 f.max_by(f.col("transaction.id"), f.when(taken, place)).alias("transaction"),
                 f.max(f.when(taken & place.isNotNull(), f.col("commit_time"))).alias("commit_time"),

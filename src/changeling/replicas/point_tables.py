@@ -16,7 +16,7 @@ class TableSnapshots(Mapping[str, int]):
         self.entries = 0
         """How many are stored, up to this point."""
 
-    def next(self, point: int, changed: Mapping[str, int | None]) -> "TableSnapshots":
+    def with_changes(self, point: int, changed: Mapping[str, int | None]) -> "TableSnapshots":
         """The snapshots at a later point than all that are stored."""
         made = TableSnapshots()
         made._point, made._numbers, made._snapshots = point, self._numbers, self._snapshots

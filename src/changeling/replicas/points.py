@@ -14,15 +14,15 @@ from typing import Any
 import msgspec
 
 from changeling.iceberg.conditions import EVERYTHING, Condition, at_least, below
-from changeling.iceberg.table import StoredTables
-from changeling.log.layout import POINTS
+from changeling.iceberg.table_definition import StoredTables
+from changeling.log.log_tables import POINTS
 from changeling.replicas.point_tables import TableSnapshots
 
 BASE = "changeling.base-point"
 """In the summary of the commit of a point: the first point whose row is needed to know it."""
-_MOST_ROWS = 100
+_MAX_ROWS = 100
 """Rows that are read to know one point: each may be in a file of its own."""
-_MOST_KEPT = 1_000
+_MAX_KEPT = 1_000
 """Points that a run keeps in memory."""
 
 
@@ -37,7 +37,7 @@ class SourcePoint(msgspec.Struct, frozen=True):
     """The furthest position that is applied."""
     transaction: str | None = None
     commit_time: int | None = None
-    """The latest up to that position."""
+    """The latest commit time up to that position."""
     late: str | None = None
     """The first of the changes that came with this point and belong before an earlier one."""
 
@@ -51,7 +51,7 @@ class Point(msgspec.Struct, frozen=True):
     sources: dict[str, SourcePoint] = {}
     tables: Mapping[str, int] = {}
     """The snapshot of each replica."""
-    base: int | None = None
+    last_whole_row: int | None = msgspec.field(default=None, name="base")
     """The last point whose row has all replicas; None where the row of this one does."""
 
     def of(self, source: str) -> SourcePoint:
@@ -61,7 +61,7 @@ class Point(msgspec.Struct, frozen=True):
     @property
     def first_row(self) -> int:
         """The first point whose row is needed to know this one."""
-        return self.number if self.base is None else self.base
+        return self.number if self.last_whole_row is None else self.last_whole_row
 
     def to_row(self, changed: Mapping[str, int | None] | None = None) -> dict[str, Any]:
         """For the table `points`: with all replicas, or with what changed since the point before; None for one that is gone."""
@@ -72,7 +72,7 @@ class Point(msgspec.Struct, frozen=True):
             "complete": self.complete,
             "sources": [{"source": name, **msgspec.to_builtins(one)} for name, one in self.sources.items()],
             "tables": [{"name": name, "snapshot": snapshot} for name, snapshot in tables.items()],
-            "base": self.base,
+            "base": self.last_whole_row,
         }
 
 
@@ -90,30 +90,30 @@ class Points:
         """The newest point; an empty one where there is none."""
         return self._last[-1] if self._last else Point()
 
-    def next(self, point: Point) -> tuple[Point, dict[str, Any]]:
+    def following(self, point: Point) -> tuple[Point, dict[str, Any]]:
         """A point that follows the last one, as it is to be added once it is recorded, and its row for the table `points`."""
         before = self.last
         changed = _changed(before.tables, point.tables)
         if isinstance(before.tables, TableSnapshots) and self._is_next(before, len(changed), len(point.tables)):
-            tables = before.tables.next(point.number, changed)
-            kept = msgspec.structs.replace(point, tables=tables, base=before.first_row)
+            tables = before.tables.with_changes(point.number, changed)
+            kept = msgspec.structs.replace(point, tables=tables, last_whole_row=before.first_row)
             return kept, kept.to_row(changed)
-        tables = TableSnapshots().next(point.number, point.tables)
-        kept = msgspec.structs.replace(point, tables=tables, base=None)
+        tables = TableSnapshots().with_changes(point.number, point.tables)
+        kept = msgspec.structs.replace(point, tables=tables, last_whole_row=None)
         return kept, kept.to_row()
 
     def _is_next(self, before: Point, changed: int, all_tables: int) -> bool:
         """Whether a row with what changed is the better one: the rows to read stay few, and are no more than two whole ones."""
         rows = [point for point in self._last if point.number >= before.first_row]
         assert isinstance(before.tables, TableSnapshots)
-        return len(rows) < _MOST_ROWS and before.tables.entries + changed <= 2 * all_tables
+        return len(rows) < _MAX_ROWS and before.tables.entries + changed <= 2 * all_tables
 
     def add(self, point: Point) -> None:
         """Adds a recorded point."""
         self._last.append(point)
-        if self._read_earlier is not None and len(self._last) > _MOST_KEPT:
+        if self._read_earlier is not None and len(self._last) > _MAX_KEPT:
             # A run may last for months: what is far behind is read again where it is asked for.
-            whole = [place for place, one in enumerate(self._last[:-_MOST_ROWS]) if one.base is None]
+            whole = [place for place, one in enumerate(self._last[:-_MAX_ROWS]) if one.last_whole_row is None]
             self._last, self._earlier = self._last[whole[-1] :], None
 
     def all(self) -> list[Point]:
@@ -140,8 +140,8 @@ class Points:
         """The points, newest first, to which no late changes of a source belong; `late` is the first late position now."""
         earliest = late
         for point in self._newest_first():
-            held = point.of(source).position
-            if held is not None and (earliest is None or held < earliest):
+            merged_to = point.of(source).position
+            if merged_to is not None and (earliest is None or merged_to < earliest):
                 yield point
             came = point.of(source).late
             if came is not None and (earliest is None or came < earliest):
@@ -164,15 +164,15 @@ def points_of(tables: StoredTables) -> Points:
 def _read(tables: StoredTables, where: Condition) -> list[Point]:
     """Points from their rows; the first of them has all replicas."""
     found: list[Point] = []
-    held = TableSnapshots()
+    snapshots = TableSnapshots()
     for row in sorted(tables.rows(POINTS, where).to_pylist(), key=lambda row: int(row["point"])):
         changed = {one["name"]: one["snapshot"] for one in row["tables"] or ()}
         # Tables that were written before rows with changes only have no such column.
         base = row.get("base")
         if base is None:
-            changed = _changed(held, changed)
-        held = held.next(row["point"], changed)
-        found.append(Point(row["point"], row["made_at"], row["complete"], _sources(row["sources"]), held, base))
+            changed = _changed(snapshots, changed)
+        snapshots = snapshots.with_changes(row["point"], changed)
+        found.append(Point(row["point"], row["made_at"], row["complete"], _sources(row["sources"]), snapshots, base))
     return found
 
 
@@ -187,6 +187,6 @@ def _sources(rows: Iterable[Mapping[str, Any]] | None) -> dict[str, SourcePoint]
 
 
 def _changed(before: Mapping[str, int], now: Mapping[str, int]) -> dict[str, int | None]:
-    """What is another snapshot now, None where there is none."""
+    """The replicas whose snapshot differs; None for one that is gone."""
     gone: dict[str, int | None] = {name: None for name in before if name not in now}
     return gone | {name: snapshot for name, snapshot in now.items() if before.get(name) != snapshot}

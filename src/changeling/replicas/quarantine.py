@@ -10,11 +10,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from changeling.iceberg import row_delta
-from changeling.iceberg.data_files import DataFile, OpenFile, listed
+from changeling.iceberg.data_files import DataFile, OpenFile, plan_files
 from changeling.iceberg.lake import Lake
 from changeling.iceberg.parquet_files import Writer, WriteSpec, WrittenFile
 from changeling.iceberg.row_delta import RowDelta
-from changeling.log.layout import QUARANTINE
+from changeling.log.log_tables import QUARANTINE
 from changeling.replicas import staged_rows
 from changeling.replicas.replica_reader import Identity
 from changeling.replicas.row_effect import Effect
@@ -28,7 +28,7 @@ _STAGED = (
     staged_rows.EFFECT,
     staged_rows.STALE,
     staged_rows.NEEDS_BASE,
-    staged_rows.ORIGIN,
+    staged_rows.MOVED_FROM,
     staged_rows.POSITION,
     staged_rows.MENTIONED,
 )
@@ -36,12 +36,12 @@ _STAGED = (
 
 @dataclass(frozen=True)
 class EntriesAfter:
-    """What becomes of the entries of a table."""
+    """The changes to the entries of a table."""
 
     removed: Sequence[int]
     """By their places."""
     moved: Sequence[dict[str, Any]] = ()
-    """What takes the place of some of them."""
+    """The entries that replace some of them."""
 
 
 @dataclass(frozen=True)
@@ -55,13 +55,13 @@ class RowsWritten:
     """Entries of a row that moved to another key move along, unless it was written again."""
 
     def after(self, entries: pa.Table, point: int) -> EntriesAfter:
-        """What becomes of the table's entries."""
+        """The changes to the table's entries."""
         by_row: dict[str, list[dict[str, Any]]] = {}
         now: dict[str, dict[str, Any]] = {}
         for row in self._met(entries.column("row").combine_chunks()):
             by_row.setdefault(row[staged_rows.KEY], []).append(row)
-            if row[staged_rows.ORIGIN] is not None and self.moves:
-                now[row[staged_rows.ORIGIN]] = row
+            if row[staged_rows.MOVED_FROM] is not None and self.moves:
+                now[row[staged_rows.MOVED_FROM]] = row
         met = np.flatnonzero(np.asarray(pc.is_in(entries.column("row"), pa.array(list(by_row), pa.string()))))
         removed, moved = [], []
         for place, entry in zip(met.tolist(), entries.take(pa.array(met)).to_pylist(), strict=True):
@@ -78,7 +78,8 @@ class RowsWritten:
         names = [column.name for column in self.shape.columns]
         for rows in read_staged(self.files, self.shape, columns=_STAGED):
             here, before = (
-                pc.is_in(rows.column(name), entries, skip_nulls=True) for name in (staged_rows.KEY, staged_rows.ORIGIN)
+                pc.is_in(rows.column(name), entries, skip_nulls=True)
+                for name in (staged_rows.KEY, staged_rows.MOVED_FROM)
             )
             for row in rows.filter(pc.or_(here, before)).to_pylist():
                 flags = row[staged_rows.MENTIONED] or [False] * len(names)
@@ -93,7 +94,7 @@ class RowsWritten:
 
 @dataclass(frozen=True)
 class QuarantineUpdate:
-    """What the fold of a table means for its quarantine."""
+    """The changes to the quarantine of a table after its fold."""
 
     identity: Identity
     added: Sequence[WrittenFile]
@@ -119,18 +120,18 @@ class Quarantine:
             self._lake.retried(f"DELETE FROM {self._lake.name(QUARANTINE)} WHERE point > {after}")
 
     def take(self, updates: Sequence[QuarantineUpdate], point: int) -> None:
-        """Adds what folds quarantined, and removes the entries of rows that they wrote again, in one commit. It may be done twice."""
+        """Adds what folds quarantined, and removes the entries of rows that they wrote again, in one commit. Idempotent."""
         if any(update.added or update.any_before for update in updates):
             self._lake.repeated(lambda: self._take(updates, point))
 
     def _take(self, updates: Sequence[QuarantineUpdate], point: int) -> None:
         with translated_errors():
-            java, jvm = self._lake.load(QUARANTINE), self._lake.jvm
-            current = java.currentSnapshot()
+            iceberg_table, jvm = self._lake.load(QUARANTINE), self._lake.jvm
+            current = iceberg_table.currentSnapshot()
             planned = None if current is None else current.snapshotId()
-            spec = self._lake.write_spec_of(java, QUARANTINE, datetime.now(UTC))
+            spec = self._lake.write_spec_of(iceberg_table, QUARANTINE, datetime.now(UTC))
             there = [update for update in updates if update.any_before]
-            files = listed(java, jvm, planned) if there else []
+            files = plan_files(iceberg_table, jvm, planned) if there else []
             removed, moved = _after(files, spec.columns, there, point)
             deleted = vectors(spec.location, files, removed)
             added = [file for update in updates for file in update.added]
@@ -139,13 +140,13 @@ class Quarantine:
                 writer.write(pa.RecordBatch.from_pylist(moved, QUARANTINE.columns))
                 added += writer.close()
             if added or deleted:
-                row_delta.commit(java, jvm, planned, RowDelta(added, deleted), {})
+                row_delta.commit(iceberg_table, jvm, planned, RowDelta(added, deleted), {})
 
 
 def _after(
     files: Sequence[DataFile], columns: pa.Schema, updates: Sequence[QuarantineUpdate], point: int
 ) -> tuple[dict[str, np.ndarray], list[dict[str, Any]]]:
-    """The positions of the entries that are over, by data file, and the entries that moved."""
+    """The positions of resolved entries, by data file, and the entries that moved."""
     known = {_place(update.identity): update for update in updates}
     # A table's entries may be in many files: its staged rows are read once.
     entries: dict[tuple[str | None, ...], list[pa.Table]] = {}
@@ -200,7 +201,7 @@ def _is_resolved(entry: dict[str, Any], row: dict[str, Any], point: int, *, move
     # A row that moved here is not the row whose entries are there; what moved along with it has its position, and stays if this
     # is done twice.
     if moves:
-        return row[staged_rows.ORIGIN] is not None and bool(entry["position"] != row[staged_rows.POSITION])
+        return row[staged_rows.MOVED_FROM] is not None and bool(entry["position"] != row[staged_rows.POSITION])
     return bool(row[staged_rows.NEEDS_BASE]) and _is_mark(entry)
 
 

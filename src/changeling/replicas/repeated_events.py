@@ -9,9 +9,9 @@ import pyarrow.compute as pc
 from changeling.model.operation import Operation
 from changeling.replicas.change_order import Rank, ranks
 from changeling.replicas.fold import Repetitions
-from changeling.replicas.row_events import FoldTable
+from changeling.replicas.fold_table import FoldTable
 
-_CONTENT = ("op", "effect", "values", "images", "origin", "encoding")
+_CONTENT = ("op", "effect", "values", "images", "moved_from", "encoding")
 
 
 def repeated(rows: pa.Table, alone: np.ndarray, table: FoldTable) -> tuple[np.ndarray, int]:
@@ -52,7 +52,7 @@ class _Truncates:
         self._next: dict[str, Rank | None] = {}
 
     def meet(self, met: Repetitions, key: str, before: Rank) -> None:
-        """Those that come before an event."""
+        """Passes the truncates before an event."""
         if before.position != self._position:
             self.meet_rest(met)
             self._position, self._waiting, self._next = before.position, {}, {}
@@ -64,7 +64,7 @@ class _Truncates:
         self._pass(met, key, before)
 
     def meet_rest(self, met: Repetitions) -> None:
-        """Those that come after the last event of their position."""
+        """Passes the truncates after the last event of their position."""
         for key in self._waiting:
             self._pass(met, key, None)
 

@@ -15,7 +15,15 @@ from pyspark.sql import SparkSession
 
 from changeling.iceberg.parquet_files import Writer, WriteSpec, WrittenFile
 from changeling.replicas.history_replacement import HistoryRange, replaced_states
-from changeling.replicas.row_replacement import MOST_ROWS, Scan, Stored, completed, read_staged, recounted, scan_keyed
+from changeling.replicas.row_replacement import (
+    MAX_ROWS,
+    Scan,
+    StoredSnapshot,
+    completed,
+    read_staged,
+    recounted,
+    scan_keyed,
+)
 from changeling.replicas.shape import Shape
 from changeling.replicas.staged_rows import staged_layout
 from changeling.spark.adapter import run
@@ -23,11 +31,11 @@ from changeling.spark.adapter import run
 FEW_ROWS = 50_000
 """Up to this many staged rows are not worth a Spark job, nor a task of their own."""
 _REPLACED = pa.schema([("added", pa.string()), ("path", pa.string()), ("rows", pa.list_(pa.int64()))])
-"""What a task replaced: a row with its files, as JSON, then a row for each data file with the positions of deleted rows."""
+"""The output of a task: a row with its files, as JSON, then a row for each data file with the positions of deleted rows."""
 
 
 class Replaced(NamedTuple):
-    """What a replacement brings into a table."""
+    """The files that a replacement adds to a table, and the rows that it deletes."""
 
     added: list[WrittenFile]
     deleted: dict[str, np.ndarray]
@@ -37,21 +45,21 @@ class Replaced(NamedTuple):
 class Rule(Protocol):
     """How the rows of a fold replace stored ones: it is sent to tasks."""
 
-    def __call__(self, rows: pa.Table, current: Stored) -> tuple[Scan, pa.Table]:
+    def __call__(self, rows: pa.Table, current: StoredSnapshot) -> tuple[Scan, pa.Table]:
         """Which stored rows to delete, and which rows to add."""
 
 
 @dataclass(frozen=True)
 class ReplacedRows:
-    """Rows of a table as it is now. Those that are folded again stand on `below`."""
+    """Rows of a table as it is now. Those that are folded again are completed from `base`."""
 
-    below: Stored | None = None
+    base: StoredSnapshot | None = None
 
-    def __call__(self, rows: pa.Table, current: Stored) -> tuple[Scan, pa.Table]:
+    def __call__(self, rows: pa.Table, current: StoredSnapshot) -> tuple[Scan, pa.Table]:
         """Rows without a key are counted by their content."""
         if not current.key:
-            return recounted(rows, current, self.below)
-        scan = scan_keyed(rows, current, self.below)
+            return recounted(rows, current, self.base)
+        scan = scan_keyed(rows, current, self.base)
         return scan, completed(rows, scan, current.columns, current.key)
 
 
@@ -61,7 +69,7 @@ class ReplacedStates:
 
     span: HistoryRange
 
-    def __call__(self, rows: pa.Table, current: Stored) -> tuple[Scan, pa.Table]:
+    def __call__(self, rows: pa.Table, current: StoredSnapshot) -> tuple[Scan, pa.Table]:
         """States that are closed, removed and added."""
         return replaced_states(rows, current, self.span)
 
@@ -77,7 +85,7 @@ class Replacement:
     together: bool = False
     """All staged rows have to be known at once."""
 
-    def written(self, spark: SparkSession, current: Stored, spec: WriteSpec) -> Replaced:
+    def written(self, spark: SparkSession, current: StoredSnapshot, spec: WriteSpec) -> Replaced:
         """Writes the rows that are added; what is deleted is up to the commit."""
         tasks = [] if self.together else _shared_out(self.staged, spark.sparkContext.defaultParallelism)
         if len(tasks) < 2:
@@ -98,10 +106,12 @@ class Replacement:
         if not staged:
             yield staged_layout(self.shape, self.history).empty_table()
             return
-        yield from read_staged(staged, self.shape, self.history, None if self.together else MOST_ROWS)
+        yield from read_staged(staged, self.shape, self.history, None if self.together else MAX_ROWS)
 
 
-def written(staged: Sequence[WrittenFile], replacement: Replacement, current: Stored, spec: WriteSpec) -> Replaced:
+def written(
+    staged: Sequence[WrittenFile], replacement: Replacement, current: StoredSnapshot, spec: WriteSpec
+) -> Replaced:
     """Looks up the rows of some staged files, and writes those that are added."""
     writer = Writer(spec)
     deleted: list[tuple[str, np.ndarray]] = []
@@ -119,11 +129,11 @@ def written(staged: Sequence[WrittenFile], replacement: Replacement, current: St
 
 @dataclass(frozen=True)
 class _ReplacementKernel:
-    """The numbers of tasks into what each of them replaced."""
+    """Runs the replacements of tasks, given the numbers of the tasks."""
 
     tasks: list[list[WrittenFile]]
     replacement: Replacement
-    current: Stored
+    current: StoredSnapshot
     spec: WriteSpec
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:

@@ -9,7 +9,7 @@ from pyiceberg.table import Table as IcebergTable
 from pyiceberg.table.snapshots import Snapshot
 
 from changeling.iceberg.reader import Tables
-from changeling.iceberg.table import Table
+from changeling.iceberg.table_definition import TableDefinition
 from changeling.model.table import TableName
 from changeling.replicas.metadata_columns import SERVICE, service_names
 from changeling.replicas.shape import Shape
@@ -79,9 +79,9 @@ class Replica:
         return self.snapshot is not None and not self.behind
 
     @property
-    def table(self) -> Table:
+    def table(self) -> TableDefinition:
         """As the lake knows it."""
-        return Table(self.name, columns_of(self.shape, self.identity.kind))
+        return TableDefinition(self.name, columns_of(self.shape, self.identity.kind))
 
 
 def columns_of(shape: Shape, kind: str) -> pa.Schema:
@@ -131,9 +131,9 @@ def replicas(tables: Tables, pipeline: str) -> Iterator[Replica]:
 def state_at(table: IcebergTable, snapshot: Snapshot | None) -> ReplicaState:
     """The state in a snapshot, or in the last one before it that has one: snapshots of maintenance have none."""
     while snapshot is not None:
-        said = {} if snapshot.summary is None else snapshot.summary.additional_properties
-        if STATE in said:
-            return msgspec.json.decode(said[STATE], type=ReplicaState)
+        summary = {} if snapshot.summary is None else snapshot.summary.additional_properties
+        if STATE in summary:
+            return msgspec.json.decode(summary[STATE], type=ReplicaState)
         parent = snapshot.parent_snapshot_id
         snapshot = None if parent is None else table.snapshot_by_id(parent)
     return ReplicaState()

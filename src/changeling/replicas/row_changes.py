@@ -16,10 +16,11 @@ import pyarrow.compute as pc
 from changeling.formats import registry
 from changeling.model import json_text
 from changeling.model.errors import Rejected
-from changeling.model.operation import Image, Operation
+from changeling.model.operation import NEW_ROW_OPERATIONS, Image, Operation
 from changeling.replicas import partial_inserts
-from changeling.replicas.change_groups import Place, alike, by_table, effects_of, place_of
+from changeling.replicas.change_groups import SourceTable, alike, by_table, effects_of, source_table
 from changeling.replicas.change_order import ARRIVAL
+from changeling.replicas.fold_table import FoldTable
 from changeling.replicas.keys import KeyReader, Reader, content_key, normal, reader_of
 from changeling.replicas.old_keys import old_keys
 from changeling.replicas.row_effect import Effect
@@ -28,11 +29,10 @@ from changeling.replicas.row_events import (
     COMPARED,
     KINDS,
     MINUS,
+    OLD_KEY_UNKNOWN,
     PLUS,
     ROW_EVENTS,
-    UNPLACED,
-    UNSETTLED,
-    FoldTable,
+    UNIDENTIFIED,
     image_sums,
 )
 from changeling.replicas.snapshot_attempts import Assignment
@@ -49,27 +49,27 @@ def _kinds() -> pa.Array:
 
 @dataclass(frozen=True)
 class RowChangesKernel:
-    """Changes with `READ_COLUMNS` and `ARRIVAL` into `ROW_EVENTS`."""
+    """Makes `ROW_EVENTS` of changes with `READ_COLUMNS` and `ARRIVAL`."""
 
     tables: tuple[FoldTable, ...]
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Batch by batch."""
-        spreads = [_RowChanges(number, table) for number, table in enumerate(self.tables)]
-        known: dict[Place, list[_RowChanges]] = {}
-        for spread in spreads:
-            known.setdefault(place_of(spread.table.source, spread.table.table), []).append(spread)
+        kernels = [_RowChanges(number, table) for number, table in enumerate(self.tables)]
+        known: dict[SourceTable, list[_RowChanges]] = {}
+        for one in kernels:
+            known.setdefault(source_table(one.table.source, one.table.table), []).append(one)
         for batch in batches:
             for wanted, rows in by_table(batch, known):
-                for spread in wanted:
-                    yield from (events for events in spread(rows) if events.num_rows)
+                for one in wanted:
+                    yield from (events for events in one(rows) if events.num_rows)
 
 
 class _TouchedRows(NamedTuple):
     """What changes do to rows."""
 
     keys: pa.Array
-    origins: pa.Array
+    moved_from: pa.Array
     effects: pa.Array
     values: pa.Array
 
@@ -87,16 +87,17 @@ class _RowChanges:
         if not rows.all():
             batch, effects = batch.filter(pa.array(rows)), effects[rows]
         versions = self._versions(batch)
-        spread = self._keyed_events if self._keyed else self._counted_events
-        if self.table.append_only:
-            spread = self._appended_events
-        if self.table.reduced:
+        to_events = self._keyed_events if self._keyed else self._counted_events
+        if self.table.is_change_list:
+            to_events = self._appended_events
+        if self.table.drops_superseded:
             batch = batch.append_column(COMPARED, pa.array(_may_share_position(batch.column("position"))))
         made = [
-            spread(part, kinds, encoding, version) for encoding, version, part, kinds in alike(batch, versions, effects)
+            to_events(part, kinds, encoding, version)
+            for encoding, version, part, kinds in alike(batch, versions, effects)
         ]
         # What is looked at for superseded events has all that a batch says of a position.
-        yield from made if not self.table.reduced or len(made) < 2 else [pa.concat_batches(made)]
+        yield from made if not self.table.drops_superseded or len(made) < 2 else [pa.concat_batches(made)]
 
     def _versions(self, batch: pa.RecordBatch) -> np.ndarray:
         """The version of each change; -1 where there is none. A change that carries none has that of its position."""
@@ -118,24 +119,26 @@ class _RowChanges:
         reader = KeyReader(self.table.columns, self.table.shape, encoding, None if version < 0 else version)
         keys = reader(batch.column("key"))
         moves = old_keys(batch, np.isin(effects, _WRITING), keys, reader)
-        effects = partial_inserts.settled(batch, effects, self.table.moved, moves, reader)
+        effects = partial_inserts.with_known_moves(batch, effects, self.table.moved, moves, reader)
         values = _plain(batch.column("after"))
         if keys.null_count:
-            unplaced = keys.is_null()
-            effects = np.where(np.asarray(unplaced), CODES[UNPLACED], effects)
-            values = pc.if_else(unplaced, _plain(batch.column("key")), values)
+            unidentified = keys.is_null()
+            effects = np.where(np.asarray(unidentified), CODES[UNIDENTIFIED], effects)
+            values = pc.if_else(unidentified, _plain(batch.column("key")), values)
             keys = pc.fill_null(keys, "")
         # A row with a full image leaves one key and appears under another: two events that need not be folded together.
         leaving = [place for place in moves if effects[place] == CODES[Effect.REPLACE]]
         based = {place: old for place, old in moves.items() if effects[place] in _BASED}
-        origins = pa.array(map(based.get, range(len(keys))), pa.string()) if based else pa.nulls(len(keys), pa.string())
+        moved_from = (
+            pa.array(map(based.get, range(len(keys))), pa.string()) if based else pa.nulls(len(keys), pa.string())
+        )
         if leaving:
             nothing = pa.nulls(len(leaving), pa.string())
             batch = batch.take(pa.array([*range(len(keys)), *leaving], pa.int64()))
             keys = pa.concat_arrays([keys, pa.array([moves[place] for place in leaving], pa.string())])
-            origins, values = (pa.concat_arrays([column, nothing]) for column in (origins, values))
+            moved_from, values = (pa.concat_arrays([column, nothing]) for column in (moved_from, values))
             effects = np.append(effects, [CODES[Effect.DELETE]] * len(leaving))
-        rows = _TouchedRows(keys, origins, _kinds().take(pa.array(effects)), values)
+        rows = _TouchedRows(keys, moved_from, _kinds().take(pa.array(effects)), values)
         return self._made(batch, rows, version, len(leaving))
 
     def _counted_events(
@@ -153,7 +156,7 @@ class _RowChanges:
                 key = None if text is None else self._content(text, encoding, version)
                 places.append(place)
                 keys.append(key or "")
-                kinds.append(kind if key is not None else UNPLACED)
+                kinds.append(kind if key is not None else UNIDENTIFIED)
                 values.append(text)
         own, effect_names, texts = (pa.array(column, pa.string()) for column in (keys, kinds, values))
         rows = _TouchedRows(own, pa.nulls(len(keys), pa.string()), effect_names, texts)
@@ -170,8 +173,8 @@ class _RowChanges:
         ):
             values.append(_with_members(key, before if after is None else after))
             images.append(before_image if after is None else after_image)
-        keys, origins = pa.repeat("", batch.num_rows), pa.nulls(batch.num_rows, pa.string())
-        rows = _TouchedRows(keys, origins, pa.array(images, pa.string()), pa.array(values, pa.string()))
+        keys, moved_from = pa.repeat("", batch.num_rows), pa.nulls(batch.num_rows, pa.string())
+        rows = _TouchedRows(keys, moved_from, pa.array(images, pa.string()), pa.array(values, pa.string()))
         return self._made(batch, rows, version)
 
     def _content(self, text: str, encoding: str, version: int) -> str:
@@ -184,7 +187,7 @@ class _RowChanges:
 
     def _made(self, batch: pa.RecordBatch, rows: "_TouchedRows", version: int, leaving: int = 0) -> pa.RecordBatch:
         """Row events, given a change for each; the last ones of a table with a key may be of rows that leave theirs."""
-        keys, origins, effects, values = rows
+        keys, moved_from, effects, values = rows
         table, count = self.table, len(keys)
         groups = keys
         if table.groups:
@@ -194,14 +197,14 @@ class _RowChanges:
             groups,
             batch.column("position"),
             keys,
-            origins,
+            moved_from,
             effects,
             batch.column("op"),
             values,
             batch.column("encoding"),
             pa.repeat(pa.scalar(version if version >= 0 else None, pa.int64()), count),
             batch.column("commit_time"),
-            self._again(keys, origins),
+            self._refolded(keys, moved_from),
             image_sums(batch, leaving if self._keyed else count),
             *(batch.column(name) for name in ARRIVAL),
             self._attempts(batch, count),
@@ -215,15 +218,15 @@ class _RowChanges:
             events = events.filter(pc.greater_equal(events.column("position"), table.contained))
         if not table.applied_up_to:
             return events
-        wanted = pc.or_(events.column("again"), pc.greater(events.column("position"), table.applied_up_to))
+        wanted = pc.or_(events.column("refolded"), pc.greater(events.column("position"), table.applied_up_to))
         # A row that may have left a key which is folded again.
-        return events.filter(pc.or_(wanted, pc.equal(events.column("effect"), UNSETTLED)))
+        return events.filter(pc.or_(wanted, pc.equal(events.column("effect"), OLD_KEY_UNKNOWN)))
 
-    def _again(self, keys: pa.Array, origins: pa.Array) -> pa.Array:
+    def _refolded(self, keys: pa.Array, moved_from: pa.Array) -> pa.Array:
         """A row that left a key which is folded again appears there, so its new key is folded again too."""
         if not self.table.refold_keys:
             return pa.repeat(False, len(keys))
-        return pc.or_(pc.is_in(keys, self._folded_again), pc.is_in(origins, self._folded_again))
+        return pc.or_(pc.is_in(keys, self._folded_again), pc.is_in(moved_from, self._folded_again))
 
     @functools.cached_property
     def _folded_again(self) -> pa.Array:
@@ -231,7 +234,7 @@ class _RowChanges:
 
     def _attempts(self, batch: pa.RecordBatch, count: int) -> pa.Array:
         """The attempts at a snapshot that rows belong to."""
-        if not self.table.attempts or self._keyed or self.table.append_only:
+        if not self.table.attempts or self._keyed or self.table.is_change_list:
             return pa.nulls(count, pa.int32())
         places = zip(*(batch.column(name).to_pylist() for name in ("op", *ARRIVAL)), strict=True)
         return pa.array([self._attempt(*place) if op == Operation.READ else None for op, *place in places], pa.int32())
@@ -268,18 +271,18 @@ def _counted(
 ) -> list[tuple[str, str | None]]:
     """Which rows are removed and added. Without a key only a full image identifies a row."""
     goes = before is not None and before_image is Image.FULL
-    comes = after is not None and (after_image is Image.FULL or op in (Operation.INSERT, Operation.READ))
-    if op in (Operation.INSERT, Operation.READ) and comes:
+    comes = after is not None and (after_image is Image.FULL or op in NEW_ROW_OPERATIONS)
+    if op in NEW_ROW_OPERATIONS and comes:
         return [(PLUS, after)]
     if op is Operation.DELETE and goes:
         return [(MINUS, before)]
     if op is Operation.DELETE or not (goes or comes):
-        return [(UNPLACED, before or after)]
+        return [(UNIDENTIFIED, before or after)]
     if goes and comes:
         return [(MINUS, before), (PLUS, after)]
     if halves and (before is None or after is None):
         return [(MINUS, before) if goes else (PLUS, after)]
-    return [(UNPLACED, before or after)]
+    return [(UNIDENTIFIED, before or after)]
 
 
 def _spelled(value: bytes, reader: Reader) -> bytes:

@@ -4,7 +4,7 @@ from enum import StrEnum
 
 from changeling.formats import registry
 from changeling.model import json_text
-from changeling.model.operation import ROW_OPERATIONS, Image, Operation
+from changeling.model.operation import NEW_ROW_OPERATIONS, ROW_OPERATIONS, Image, Operation
 
 
 class Effect(StrEnum):
@@ -22,9 +22,6 @@ class Effect(StrEnum):
     DELETE = "gone"
 
 
-_COMING = frozenset({Operation.INSERT, Operation.READ})
-
-
 def effect(op: Operation, before_image: Image, after_image: Image, encoding: str) -> Effect | None:
     """The effect of a change of one row; None for changes that do not concern one row."""
     if op not in ROW_OPERATIONS:
@@ -33,9 +30,9 @@ def effect(op: Operation, before_image: Image, after_image: Image, encoding: str
         return Effect.DELETE
     if after_image is Image.NONE:
         return Effect.TOUCH
-    if op in _COMING and after_image is Image.PARTIAL:
+    if op in NEW_ROW_OPERATIONS and after_image is Image.PARTIAL:
         return Effect.PARTIAL_INSERT
-    if after_image is Image.FULL or op is Operation.REPLACE or op in _COMING:
+    if after_image is Image.FULL or op is Operation.REPLACE or op in NEW_ROW_OPERATIONS:
         return Effect.REPLACE
     return Effect.PATCH
 

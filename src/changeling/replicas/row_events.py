@@ -1,27 +1,22 @@
-"""Row events, and the tables of a fold that they belong to: what its two kernels share."""
+"""Row events: what the two kernels of a fold share."""
 
 import functools
 from collections.abc import Sequence
-from dataclasses import dataclass, field
 from zlib import crc32
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from changeling.log import layout
-from changeling.model.table import TableName
-from changeling.replicas.change_order import ARRIVAL, START, Rank, Truncate, arrivals
-from changeling.replicas.key_moves import Moved
+from changeling.log import log_tables
+from changeling.replicas.change_order import ARRIVAL, arrivals
 from changeling.replicas.row_effect import Effect
-from changeling.replicas.shape import Columns, Shape
-from changeling.replicas.snapshot_attempts import Attempt
 
-PLUS, MINUS, UNPLACED, UNSETTLED = "plus", "minus", "unplaced", "unsettled"
-"""In addition to the effects on rows with a key: one row more, one less, a change that has no place in the replica, and a new row
-with a partial image whose origin has not been looked up yet."""
+PLUS, MINUS, UNIDENTIFIED, OLD_KEY_UNKNOWN = "plus", "minus", "unidentified", "old_key_unknown"
+"""In addition to the effects on rows with a key: one row more, one less, a change that does not identify its row, and a new row with a
+partial image whose old key has not been looked up yet."""
 
-KINDS = (*(one.value for one in Effect), UNPLACED, UNSETTLED)
+KINDS = (*(one.value for one in Effect), UNIDENTIFIED, OLD_KEY_UNKNOWN)
 """The effects of changes of rows with a key; in the shuffle each is identified by its index."""
 CODES = {kind: place for place, kind in enumerate(KINDS)}
 
@@ -49,29 +44,30 @@ ROW_EVENTS = pa.schema(
         ("group", pa.string()),
         ("position", pa.string()),
         ("key", pa.string()),
-        ("origin", pa.string()),
+        ("moved_from", pa.string()),
         ("effect", pa.string()),
         ("op", pa.string()),
         ("values", pa.string()),
         ("encoding", pa.string()),
         ("schema", pa.int64()),
         ("commit_time", pa.int64()),
-        ("again", pa.bool_()),
+        ("refolded", pa.bool_()),
         ("images", pa.int64()),
         *((name, pa.int64()) for name in ARRIVAL),
         ("attempt", pa.int32()),
     ]
 )
-"""Row events. Those of one group are folded together; `again` marks rows that are folded from an earlier state on, `images` is a
-checksum of images that `values` does not contain, `attempt` numbers the attempt at a snapshot."""
+"""Row events. Those of one group are folded together; `moved_from` is the key that the row had before; `refolded` marks rows that
+are folded from an earlier state on; `images` is a checksum of images that `values` does not contain; `attempt` numbers the attempt
+at a snapshot."""
 
 COMPARED = "compared"
-"""A column that changes may have: whether events of theirs may have to be told from others of the same row and position."""
+"""An optional column of changes: whether their events must be distinguishable from others of the same row at the same position."""
 
 
 def fold_input(rows: pa.Table) -> pa.Table:
     """`READ_COLUMNS` and `ARRIVAL`, given `LOG_COLUMNS`."""
-    read = [rows.column(name).cast(layout.CHANGES.columns.field(name).type) for name in READ_COLUMNS]
+    read = [rows.column(name).cast(log_tables.CHANGES.columns.field(name).type) for name in READ_COLUMNS]
     return pa.table([*read, *arrivals(rows)], names=[*READ_COLUMNS, *ARRIVAL])
 
 
@@ -125,60 +121,3 @@ def _sums(images: pa.Array) -> np.ndarray:
     if images.null_count < len(images):
         found[:] = [0 if text is None else crc32(text) + 1 for text in images.cast(pa.binary()).to_pylist()]
     return found
-
-
-@dataclass(frozen=True)
-class FoldTable:
-    """One table of a fold: it is sent to the tasks."""
-
-    source: str
-    table: TableName
-    columns: Columns
-    shape: Shape
-    stored: bool
-    """The fold starts on top of stored rows."""
-    start_after: Rank = START
-    """It begins after this place: the end of a position, or a truncate."""
-    applied_up_to: str = ""
-    """Row events up to this position are in the stored rows already."""
-    refold_keys: frozenset[str] = frozenset()
-    """Keys that are folded from an earlier state on, whatever the stored rows say."""
-    groups: dict[str, str] = field(default_factory=dict)
-    """Keys that must be folded together, since rows moved between them: one name for all of them."""
-    moved: Moved = field(default_factory=Moved)
-    """The origins of new rows with a partial image, as far as they were looked up."""
-    staged: bool = True
-    """Rows are staged with their effects; otherwise they are written as final rows, which requires that nothing is stored."""
-    history: bool = False
-    append_only: bool = False
-    """Nothing is folded: every change is a row."""
-    attempts: tuple[Attempt, ...] = ()
-    """Attempts at a snapshot of a table without a key: the rows of each count, and one attempt counts for all."""
-    contained: str = ""
-    """Changes before this position are in the rows of a complete snapshot, and do not count in addition."""
-    already_folded: tuple[int, int, str] = (0, 0, "")
-    """What was folded before: all of the batches up to the first number, and of those up to the second the changes up to the position."""
-    truncates: tuple[Truncate, ...] = ()
-    """In order; histories have all of them. Other folds begin after the last one, and have only that."""
-    reduced: bool = False
-    """Events that later ones supersede are left out before the events of a row come together."""
-    small: bool = False
-    """So few changes that one task folds all of its rows: tasks write files of their own."""
-
-    @property
-    def is_incremental(self) -> bool:
-        """Whether the result of earlier folds stays, and this one adds to it."""
-        return self.already_folded[1] > 0
-
-    def is_new(self, batch: int, position: str) -> bool:
-        """Whether no earlier fold had this change."""
-        whole, last, held = self.already_folded
-        return batch > last or (batch > whole and position > held)
-
-    def truncates_by_position(self) -> dict[str, list[Rank]]:
-        """All truncates, repeated ones as well, in order."""
-        return {one.rank.position: [one.rank, *one.repeated] for one in self.truncates}
-
-    def truncates_of(self, refolded: bool) -> list[Truncate]:
-        """Those that concern rows which are folded again, or the others: the stored rows contain the earlier ones."""
-        return [one for one in self.truncates if refolded or one.rank.position > self.applied_up_to]

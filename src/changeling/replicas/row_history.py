@@ -10,8 +10,8 @@ from changeling.formats.key_changes import old_key_of
 from changeling.formats.meta_template import with_whole_meta
 from changeling.iceberg.conditions import equals
 from changeling.iceberg.reader import Tables
-from changeling.log.layout import CHANGES
-from changeling.model import json_text, layout
+from changeling.log.log_tables import CHANGES
+from changeling.model import arrow_layouts, json_text
 from changeling.model.change import Change, Origin
 from changeling.model.errors import UsageError
 from changeling.model.operation import Operation
@@ -51,17 +51,17 @@ def life(log: Tables, table: WantedTable, key: str) -> Iterator[RowChange]:
     table, several of that name, or no such key.
     """
     batch, ranks = _changes_of(log, table)
-    changes = layout.changes(batch)
+    changes = arrow_layouts.changes(batch)
     encodings = batch.column("encoding").to_pylist()
     events = [_event(change, encoding) for change, encoding in zip(changes, encodings, strict=True)]
     moves = _delete_and_create_moves(changes, events)
-    origins = [_keys(change, moves) for change in changes]
-    wanted = _logged_key(key, table.name, {found for keys in origins for found in keys})
-    family = _family(origins, wanted)
+    touched = [_keys(change, moves) for change in changes]
+    wanted = _logged_key(key, table.name, {found for keys in touched for found in keys})
+    family = _family(touched, wanted)
     places = [
-        place for place, change in enumerate(changes) if change.op is Operation.TRUNCATE or origins[place] & family
+        place for place, change in enumerate(changes) if change.op is Operation.TRUNCATE or touched[place] & family
     ]
-    snapshots = [_snapshot_of(origin) for origin in layout.origins(batch)]
+    snapshots = [_snapshot_of(origin) for origin in arrow_layouts.origins(batch)]
     fold, met, last = Fold(), Repetitions(), None
     # A new snapshot that replaces the table, and has not shown the row yet.
     emptied: RowChange | None = None
@@ -75,7 +75,7 @@ def life(log: Tables, table: WantedTable, key: str) -> Iterator[RowChange]:
                 last = _place(change)
                 yield RowChange(batch.slice(place, 1), before, None)
             continue
-        if emptied is not None and snapshots[place] != _snapshot_of(layout.origins(emptied.row)[0]):
+        if emptied is not None and snapshots[place] != _snapshot_of(arrow_layouts.origins(emptied.row)[0]):
             yield emptied
             emptied = None
         if change.op is Operation.TRUNCATE:
@@ -85,8 +85,8 @@ def life(log: Tables, table: WantedTable, key: str) -> Iterator[RowChange]:
         elif event is None or met.meet(event.key, event.position, _content(change)):
             continue
         else:
-            fold.apply(event._replace(origin=_old_key(change, moves)))
-        is_own = wanted in origins[place] and not _repeats_move(change, wanted, moves)
+            fold.apply(event._replace(moved_from=_old_key(change, moves)))
+        is_own = wanted in touched[place] and not _repeats_move(change, wanted, moves)
         found = RowChange(batch.slice(place, 1), before, _image(fold, wanted))
         if change.op is Operation.TRUNCATE and snapshots[place] is not None:
             emptied = None if before is None else replace(found, is_resnapshot=True)
@@ -129,20 +129,20 @@ def _place(change: Change) -> tuple[str, str]:
 
 def _old_key(change: Change, moves: Moved) -> str | None:
     """The key of the row before a change, by its image or as it was found."""
-    return old_key(change.key, change.before) or moves.origins.get(_place(change))
+    return old_key(change.key, change.before) or moves.old_keys.get(_place(change))
 
 
 def _repeats_move(change: Change, key: str, moves: Moved) -> bool:
     """Whether a create took the row away from a key, which the delete of that key reports already."""
     taken = {delete for at, delete in moves.deletes if at <= (change.position or "")}
-    return text_of(change.key) != key and moves.origins.get(_place(change)) == key and key in taken
+    return text_of(change.key) != key and moves.old_keys.get(_place(change)) == key and key in taken
 
 
 def _in_order(places: Sequence[int], changes: Sequence[Change], ranks: Sequence[Rank], moves: Moved) -> Sequence[int]:
     """Some changes in the order of the fold; a delete that is part of a move comes before the rest of it."""
     creates: dict[tuple[str, str], Rank] = {}
     for place in sorted(places, key=ranks.__getitem__, reverse=True):
-        old = moves.origins.get(_place(changes[place]))
+        old = moves.old_keys.get(_place(changes[place]))
         if old is not None:
             creates[ranks[place].position, old] = ranks[place]
 
@@ -181,9 +181,9 @@ def _keys(change: Change, moves: Moved) -> set[str]:
     return {text_of(key) for key in (change.key, _old_key(change, moves)) if key is not None}
 
 
-def _family(origins: Sequence[set[str]], key: str) -> set[str]:
+def _family(touched: Sequence[set[str]], key: str) -> set[str]:
     """The keys that rows moved between, as far as they lead to this one: each takes columns of the one before."""
-    moves = [keys for keys in origins if len(keys) > 1]
+    moves = [keys for keys in touched if len(keys) > 1]
     family = {key}
     while True:
         wider = family.union(*(keys for keys in moves if keys & family))
@@ -233,8 +233,8 @@ def _changes_of(log: Tables, table: WantedTable) -> tuple[pa.RecordBatch, list[R
 def _as_changes(found: pa.Table) -> pa.Table:
     """The log's columns in the layout of changes; it keeps no schema texts."""
     nothing = pa.nulls(found.num_rows, pa.string())
-    columns = [nothing if name == "schema" else found.column(name) for name in layout.CHANGES.names]
-    return pa.table(columns, names=layout.CHANGES.names).cast(layout.CHANGES)
+    columns = [nothing if name == "schema" else found.column(name) for name in arrow_layouts.CHANGES.names]
+    return pa.table(columns, names=arrow_layouts.CHANGES.names).cast(arrow_layouts.CHANGES)
 
 
 def _of_tables(found: pa.Table) -> pa.Table:

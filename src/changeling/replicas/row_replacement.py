@@ -22,19 +22,19 @@ from changeling.replicas.row_effect import Effect
 from changeling.replicas.shape import Shape
 
 NO_ROWS = np.zeros(0, np.int64)
-MOST_ROWS = 500_000
+MAX_ROWS = 500_000
 """Rows of a fold that are looked up at once."""
 
 
 @dataclass(frozen=True)
-class Stored:
+class StoredSnapshot:
     """The rows of one snapshot: its files, and its columns in the order of their places, each with its id."""
 
     files: tuple[DataFile, ...]
     columns: pa.Schema
     key: tuple[int, ...] = ()
     """The places of the key; none where rows have no key."""
-    loose: pa.Table | None = None
+    in_memory: pa.Table | None = None
     """Rows that are in no file."""
 
     @property
@@ -50,18 +50,18 @@ class Scan:
     deleted: dict[str, np.ndarray] = field(default_factory=dict)
     """Positions of live rows to delete, by data file."""
     found: np.ndarray = field(default_factory=lambda: NO_ROWS)
-    """Of each row in `below`, the place of the row of the fold that is based on it."""
-    below: pa.Table | None = None
+    """Of each row in `base_rows`, the place of the row of the fold that is based on it."""
+    base_rows: pa.Table | None = None
 
 
 def read_staged(
     files: Sequence[WrittenFile],
     shape: Shape,
     history: bool = False,
-    most: int | None = MOST_ROWS,
+    limit: int | None = MAX_ROWS,
     columns: Sequence[str] | None = None,
 ) -> Iterator[pa.Table]:
-    """What a fold wrote of the rows that it touched, or some columns of it, in parts of bounded size: no row is in two of them."""
+    """The rows that a fold staged, or some of their columns, in parts of bounded size: no row is in two of them."""
     layout = staged.staged_layout(shape, history)
     if columns is not None:
         layout = pa.schema([layout.field(name) for name in columns])
@@ -71,7 +71,7 @@ def read_staged(
         with pq.ParquetFile(store.open_input_file(path)) as file:
             for group in range(file.num_row_groups):
                 waiting.append(file.read_row_group(group, layout.names).cast(layout))
-                if most is not None and sum(part.num_rows for part in waiting) >= most:
+                if limit is not None and sum(part.num_rows for part in waiting) >= limit:
                     yield pa.concat_tables(waiting)
                     waiting = []
     if waiting:
@@ -83,38 +83,38 @@ def lookup_columns(rows: pa.Table, places: Sequence[str], columns: pa.Schema) ->
     return pa.table([rows.column(name) for name in places], schema=columns)
 
 
-def scan_keyed(rows: pa.Table, current: Stored, base: Stored | None = None) -> Scan:
+def scan_keyed(rows: pa.Table, current: StoredSnapshot, base: StoredSnapshot | None = None) -> Scan:
     """Looks up the rows of a table with a key: those to delete, and those that complete partial rows.
 
-    Rows that are folded again stand on the rows of `base`, the others on those of `current`.
+    Rows that are folded again are completed from the rows of `base`, the others from those of `current`.
     """
-    again = is_again(rows)
+    refolded = is_refolded(rows)
     patched = _places(rows, Effect.PATCH)
     written = np.flatnonzero(np.asarray(pc.not_equal(rows.column(staged.EFFECT), Effect.TOUCH.value)))
     own = lookup_columns(rows.take(written), own_names(current), current.key_columns)
-    on_current = patched if base is None else patched[~again[patched]]
-    on_base = NO_ROWS if base is None else patched[again[patched]]
+    on_current = patched if base is None else patched[~refolded[patched]]
+    on_base = NO_ROWS if base is None else patched[refolded[patched]]
     parts = [_scan(current, own, rows, on_current)]
     if base is not None:
         parts.append(_scan(base, own.slice(0, 0), rows, on_base))
     return together(parts)
 
 
-def without_base(rows: pa.Table, current: Stored, base: Stored | None = None) -> pa.Table:
+def without_base(rows: pa.Table, current: StoredSnapshot, base: StoredSnapshot | None = None) -> pa.Table:
     """Of the rows that moved here from a stored row, those for which there is none."""
     moved = rows.filter(pc.fill_null(rows.column(staged.NEEDS_BASE), False))
     found = scan_keyed(moved, current, base).found
     return moved.take(pa.array(np.setdiff1d(np.arange(moved.num_rows), found)))
 
 
-def _scan(stored: Stored, own: pa.Table, rows: pa.Table, standing: np.ndarray) -> Scan:
-    bases = lookup_columns(rows.take(standing), base_names(stored), stored.key_columns)
+def _scan(stored: StoredSnapshot, own: pa.Table, rows: pa.Table, based: np.ndarray) -> Scan:
+    bases = lookup_columns(rows.take(based), stored_key_names(stored), stored.key_columns)
     deleted: dict[str, np.ndarray] = {}
-    found, below = [], []
-    if stored.loose is not None and bases.num_rows:
-        pairs = matching(bases.columns, stored.loose.select(list(stored.key)).columns)
-        found.append(standing[pairs.wanted])
-        below.append(stored.loose.take(pa.array(pairs.stored)))
+    found, base_rows = [], []
+    if stored.in_memory is not None and bases.num_rows:
+        pairs = matching(bases.columns, stored.in_memory.select(list(stored.key)).columns)
+        found.append(based[pairs.wanted])
+        base_rows.append(stored.in_memory.take(pa.array(pairs.stored)))
     for file in stored.files:
         goes, completes = may_hold(file, own), may_hold(file, bases)
         if not (goes or completes):
@@ -131,12 +131,14 @@ def _scan(stored: Stored, own: pa.Table, rows: pa.Table, standing: np.ndarray) -
                 alive = live[pairs.stored]
                 if alive.any():
                     places, back = np.unique(pairs.stored[alive], return_inverse=True)
-                    found.append(standing[pairs.wanted[alive]])
-                    below.append(opened.rows(places, stored.columns).take(pa.array(back)))
-    return Scan(deleted, np.concatenate(found) if found else NO_ROWS, pa.concat_tables(below) if below else None)
+                    found.append(based[pairs.wanted[alive]])
+                    base_rows.append(opened.rows(places, stored.columns).take(pa.array(back)))
+    return Scan(
+        deleted, np.concatenate(found) if found else NO_ROWS, pa.concat_tables(base_rows) if base_rows else None
+    )
 
 
-def rows_with_keys(stored: Stored, keys: pa.Table) -> pa.Table:
+def rows_with_keys(stored: StoredSnapshot, keys: pa.Table) -> pa.Table:
     """The stored rows that have one of some keys, in the order of `key_columns`."""
     found = [stored.columns.empty_table()]
     for file in stored.files:
@@ -150,7 +152,7 @@ def rows_with_keys(stored: Stored, keys: pa.Table) -> pa.Table:
     return pa.concat_tables(found)
 
 
-def all_rows(stored: Stored) -> pa.Table:
+def all_rows(stored: StoredSnapshot) -> pa.Table:
     """All stored rows."""
     found = [stored.columns.empty_table()]
     for file in stored.files:
@@ -160,17 +162,17 @@ def all_rows(stored: Stored) -> pa.Table:
 
 
 def together(scans: Iterable[Scan]) -> Scan:
-    """What several scans of different files found."""
+    """The union of scans of different files."""
     parts = list(scans)
-    below = [part.below for part in parts if part.below is not None]
+    base_rows = [part.base_rows for part in parts if part.base_rows is not None]
     return Scan(
         {path: hits for part in parts for path, hits in part.deleted.items()},
         np.concatenate([NO_ROWS, *(part.found for part in parts)]),
-        pa.concat_tables(below) if below else None,
+        pa.concat_tables(base_rows) if base_rows else None,
     )
 
 
-def standing(rows: pa.Table) -> np.ndarray:
+def rows_that_exist(rows: pa.Table) -> np.ndarray:
     """The places of the rows of a fold that exist now, in the order in which `completed` returns them."""
     return np.concatenate([_places(rows, Effect.REPLACE), _places(rows, Effect.PATCH)])
 
@@ -186,17 +188,17 @@ def completed(rows: pa.Table, scan: Scan, columns: pa.Schema, key: Sequence[int]
     plain = rows.select(names).take(pa.array(whole)).cast(_bare(columns, names))
     if not len(patched):
         return plain
-    below = np.full(rows.num_rows, -1, np.int64)
-    below[scan.found] = np.arange(len(scan.found))
-    places = pa.array(below[patched], mask=below[patched] < 0)
+    base_row = np.full(rows.num_rows, -1, np.int64)
+    base_row[scan.found] = np.arange(len(scan.found))
+    places = pa.array(base_row[patched], mask=base_row[patched] < 0)
     mentioned = _mentioned(rows.column(staged.MENTIONED).take(pa.array(patched)), len(columns))
     filled = []
     for place, name in enumerate(names):
         written = rows.column(name).take(pa.array(patched)).combine_chunks()
-        if place in key or scan.below is None:
+        if place in key or scan.base_rows is None:
             filled.append(written)
             continue
-        stored = scan.below.column(place).combine_chunks().take(places)
+        stored = scan.base_rows.column(place).combine_chunks().take(places)
         filled.append(pc.if_else(pa.array(mentioned[:, place]), written, stored.cast(written.type)))
     return pa.concat_tables([plain, pa.table(filled, schema=plain.schema)])
 
@@ -208,23 +210,23 @@ def _mentioned(flags: pa.ChunkedArray, width: int) -> np.ndarray:
     return found
 
 
-def recounted(rows: pa.Table, current: Stored, base: Stored | None = None) -> tuple[Scan, pa.Table]:
+def recounted(rows: pa.Table, current: StoredSnapshot, base: StoredSnapshot | None = None) -> tuple[Scan, pa.Table]:
     """Rows without a key: deletes or adds as many of each content as the fold counted."""
     names = [staged.column_name(place) for place in range(len(current.columns))]
     rows = added_up(rows, names)
-    again = is_again(rows) if base is not None else np.zeros(rows.num_rows, bool)
+    refolded = is_refolded(rows) if base is not None else np.zeros(rows.num_rows, bool)
     own = lookup_columns(rows, names, current.columns)
-    held, places = _copies(own, current, np.arange(rows.num_rows))
+    stored_counts, places = _copies(own, current, np.arange(rows.num_rows))
     # The count of rows that are folded again starts with those of the base.
-    before = held.copy()
-    if base is not None and again.any():
-        before[again] = _copies(own, base, np.flatnonzero(again))[0][again]
+    before = stored_counts.copy()
+    if base is not None and refolded.any():
+        before[refolded] = _copies(own, base, np.flatnonzero(refolded))[0][refolded]
     wanted = np.maximum(before + np.asarray(rows.column(staged.COUNT), np.int64), 0)
     deleted: dict[str, list[int]] = {}
-    for row in np.flatnonzero(wanted < held).tolist():
-        for path, position in places[row][: int(held[row] - wanted[row])]:
+    for row in np.flatnonzero(wanted < stored_counts).tolist():
+        for path, position in places[row][: int(stored_counts[row] - wanted[row])]:
             deleted.setdefault(path, []).append(position)
-    copies = np.repeat(np.arange(rows.num_rows), np.maximum(wanted - held, 0))
+    copies = np.repeat(np.arange(rows.num_rows), np.maximum(wanted - stored_counts, 0))
     coming = rows.select(names).take(pa.array(copies))
     return Scan({path: np.array(sorted(hits), np.int64) for path, hits in deleted.items()}), coming
 
@@ -240,13 +242,15 @@ def added_up(rows: pa.Table, names: Sequence[str]) -> pa.Table:
     return merged.set_column(merged.schema.get_field_index(staged.COUNT), staged.COUNT, pa.array(counts))
 
 
-def _copies(own: pa.Table, stored: Stored, wanted: np.ndarray) -> tuple[np.ndarray, dict[int, list[tuple[str, int]]]]:
+def _copies(
+    own: pa.Table, stored: StoredSnapshot, wanted: np.ndarray
+) -> tuple[np.ndarray, dict[int, list[tuple[str, int]]]]:
     """How many stored rows are equal to each row, and where they are."""
     counts: np.ndarray = np.zeros(own.num_rows, np.int64)
     places: dict[int, list[tuple[str, int]]] = {}
     part = own.take(pa.array(wanted))
-    if stored.loose is not None and part.num_rows:
-        pairs = matching(part.columns, stored.loose.columns)
+    if stored.in_memory is not None and part.num_rows:
+        pairs = matching(part.columns, stored.in_memory.columns)
         np.add.at(counts, wanted[pairs.wanted], 1)
     for file in stored.files:
         if not may_hold(file, part):
@@ -273,20 +277,20 @@ def vectors(
     return [(by_path[path], vector) for path, vector in written.items()]
 
 
-def is_again(rows: pa.Table) -> np.ndarray:
+def is_refolded(rows: pa.Table) -> np.ndarray:
     """Which rows are folded from an earlier state on."""
-    found: np.ndarray = np.asarray(pc.fill_null(rows.column(staged.AGAIN), False), bool)
+    found: np.ndarray = np.asarray(pc.fill_null(rows.column(staged.REFOLDED), False), bool)
     return found
 
 
-def own_names(stored: Stored) -> list[str]:
+def own_names(stored: StoredSnapshot) -> list[str]:
     """The key columns of a fold's rows."""
     return [staged.column_name(place) for place in stored.key]
 
 
-def base_names(stored: Stored) -> list[str]:
+def stored_key_names(stored: StoredSnapshot) -> list[str]:
     """The key columns of the rows that a fold's rows are based on."""
-    return [staged.base_name(place) for place in range(len(stored.key))]
+    return [staged.stored_key_name(place) for place in range(len(stored.key))]
 
 
 def _bare(columns: pa.Schema, names: Sequence[str]) -> pa.Schema:

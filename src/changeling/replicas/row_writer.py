@@ -8,14 +8,14 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from changeling.iceberg.parquet_files import Writer, WrittenFile
-from changeling.log.layout import QUARANTINE
-from changeling.model.layout import tables_array
+from changeling.log.log_tables import QUARANTINE
+from changeling.model.arrow_layouts import tables_array
 from changeling.replicas import staged_rows
-from changeling.replicas.fold import Row
+from changeling.replicas.fold import FoldedRow
+from changeling.replicas.fold_table import FoldTable
 from changeling.replicas.keys import object_text
 from changeling.replicas.metadata_columns import service_names
 from changeling.replicas.row_effect import Effect
-from changeling.replicas.row_events import FoldTable
 from changeling.replicas.shape import Shape
 from changeling.replicas.typed_rows import TypedRows
 
@@ -23,7 +23,7 @@ _FLUSH = 20_000
 STALE = "a change touched the row and did not carry its values"
 CLOSE = "close"
 """The state that was open in the stored history ends here."""
-State = tuple[str, int | None, str, Row | None]
+State = tuple[str, int | None, str, FoldedRow | None]
 """The row from a position and a time on, by an operation; None where it was removed."""
 Entry = tuple[str, str | None, str | None, str | None, str, str]
 """What is quarantined: the key of a row, a column, its value, the value's encoding, the reason, the position."""
@@ -57,18 +57,18 @@ class RowWriter:
         self.typed = TypedRows(table.columns, table.shape)
         self.rows = self.patched = self.quarantined = self.stale = self.moved = 0
         self._waiting: list[dict[str, Any]] = []
-        self._cells: list[Row] = []
+        self._cells: list[FoldedRow] = []
 
-    def wholes(self, rows: pa.Table) -> None:
+    def write_whole_rows(self, rows: pa.Table) -> None:
         """Rows whose last event contains all of them."""
         for start in range(0, rows.num_rows, _FLUSH):
             part = rows.slice(start, _FLUSH)
             for encoding, version, alike in _alike(part):
-                keys, images, positions, again = _columns(alike, "key", "values", "position", "again")
+                keys, images, positions, refolded = _columns(alike, "key", "values", "position", "refolded")
                 arrays = self.typed.whole(images, keys, encoding, version)
-                self._write(arrays, keys, positions, {staged_rows.AGAIN: again})
+                self._write(arrays, keys, positions, {staged_rows.REFOLDED: refolded})
 
-    def counted(self, rows: pa.Table, counts: np.ndarray) -> None:
+    def write_counts(self, rows: pa.Table, counts: np.ndarray) -> None:
         """Rows without a key, and how many more or fewer of each there are."""
         for start in range(0, rows.num_rows, _FLUSH):
             part = rows.slice(start, _FLUSH).append_column(staged_rows.COUNT, pa.array(counts[start : start + _FLUSH]))
@@ -76,17 +76,19 @@ class RowWriter:
                 self._count(alike, encoding, version)
 
     def _count(self, rows: pa.Table, encoding: str, version: int | None) -> None:
-        keys, images, positions, again, count = _columns(rows, "key", "values", "position", "again", staged_rows.COUNT)
+        keys, images, positions, refolded, count = _columns(
+            rows, "key", "values", "position", "refolded", staged_rows.COUNT
+        )
         arrays = self.typed.whole(images, keys, encoding, version)
         if self._table.staged:
-            self._write(arrays, keys, positions, {staged_rows.COUNT: count, staged_rows.AGAIN: again})
+            self._write(arrays, keys, positions, {staged_rows.COUNT: count, staged_rows.REFOLDED: refolded})
             return
         self._keep_unfit(keys, positions)
         self.typed.quarantined = []
         copies = pa.array(np.repeat(np.arange(len(keys)), np.maximum(count.to_numpy(), 0)), pa.int64())
         self._write([array.take(copies) for array in arrays], keys.slice(0, 0), positions.slice(0, 0), {})
 
-    def append(self, rows: pa.Table) -> None:
+    def write_changes(self, rows: pa.Table) -> None:
         """Changes, each a row of its own."""
         service = service_names(self._table.shape, "changes")
         for start in range(0, rows.num_rows, _FLUSH):
@@ -98,21 +100,21 @@ class RowWriter:
                 moments = pc.divide(times, 1000).cast(pa.timestamp("us", "UTC"))
                 self._write(arrays, keys, values[-1], dict(zip(service, [*values, moments], strict=True)))
 
-    def gone(self, rows: pa.Table) -> None:
+    def write_deletes(self, rows: pa.Table) -> None:
         """Rows that no longer exist."""
         if not self._table.stored:
             return
-        again = rows.column("again").to_pylist()
-        for key, place in zip(rows.column("key").to_pylist(), again, strict=True):
-            self.row(key, None, bool(place), "")
+        refolded = rows.column("refolded").to_pylist()
+        for key, place in zip(rows.column("key").to_pylist(), refolded, strict=True):
+            self.write_row(key, None, bool(place), "")
 
-    def row(self, key: str, row: Row | None, again: bool, position: str) -> None:
+    def write_row(self, key: str, row: FoldedRow | None, refolded: bool, position: str) -> None:
         """One row as its fold left it."""
         if row is None:
             if self._table.stored:
                 self._add(
-                    Row(base=key),
-                    {staged_rows.KEY: key, staged_rows.EFFECT: Effect.DELETE.value, staged_rows.AGAIN: again},
+                    FoldedRow(stored_key=key),
+                    {staged_rows.KEY: key, staged_rows.EFFECT: Effect.DELETE.value, staged_rows.REFOLDED: refolded},
                 )
             return
         if not self._table.staged and not row.exists:
@@ -126,20 +128,23 @@ class RowWriter:
             {
                 staged_rows.KEY: key,
                 staged_rows.EFFECT: _effect(row),
-                staged_rows.AGAIN: again,
+                staged_rows.REFOLDED: refolded,
                 staged_rows.STALE: row.stale,
                 staged_rows.NEEDS_BASE: needs_base,
-                staged_rows.ORIGIN: None if row.base == key else row.base,
+                staged_rows.MOVED_FROM: None if row.stored_key == key else row.stored_key,
                 staged_rows.POSITION: position,
             },
         )
 
-    def states(self, key: str, states: list[State], again: bool) -> None:
+    def write_states(self, key: str, states: list[State], refolded: bool) -> None:
         """Every state of one row, each until the next begins."""
         if self._table.stored and states:
             position, time, _, _ = states[0]
             end = {staged_rows.UNTIL: position, staged_rows.UNTIL_TIME: time}
-            self._add(Row(base=key), {staged_rows.KEY: key, staged_rows.EFFECT: CLOSE, staged_rows.AGAIN: again, **end})
+            self._add(
+                FoldedRow(stored_key=key),
+                {staged_rows.KEY: key, staged_rows.EFFECT: CLOSE, staged_rows.REFOLDED: refolded, **end},
+            )
         for place, (position, time, op, row) in enumerate(states):
             if row is None:
                 continue
@@ -149,7 +154,7 @@ class RowWriter:
                 {
                     staged_rows.KEY: key,
                     staged_rows.EFFECT: _effect(row),
-                    staged_rows.AGAIN: again,
+                    staged_rows.REFOLDED: refolded,
                     staged_rows.POSITION: position,
                     staged_rows.TIME: time,
                     staged_rows.OP: op,
@@ -158,8 +163,8 @@ class RowWriter:
                 },
             )
 
-    def unplaced(self, image: str | None, encoding: str, version: int | None, position: str) -> None:
-        """A change that has no place in the replica: a key that does not fit, or no key and no full image."""
+    def quarantine_change(self, image: str | None, encoding: str, version: int | None, position: str) -> None:
+        """Quarantines a change that does not identify its row: a key that does not fit, or no key and no full image."""
         if self._table.shape.key and image is not None:
             before = {name: len(kinds) for name, kinds in self.typed.wider.items()}
             self._meet_key(image, encoding, version)
@@ -181,7 +186,7 @@ class RowWriter:
             for number in columns:
                 self.typed.widen(number, cells[number])
 
-    def _add(self, row: Row, entry: dict[str, Any]) -> None:
+    def _add(self, row: FoldedRow, entry: dict[str, Any]) -> None:
         self._waiting.append(entry)
         self._cells.append(row)
         if len(self._waiting) >= _FLUSH:
@@ -200,9 +205,9 @@ class RowWriter:
         known[staged_rows.MENTIONED] = pa.array(
             [[column.id in row.cells for column in self._table.shape.columns] for row in rows], pa.list_(pa.bool_())
         )
-        bases = self.typed.keys([row.base or key for row, key in zip(rows, keys, strict=True)])
+        stored_keys = self.typed.keys([row.stored_key or key for row, key in zip(rows, keys, strict=True)])
         for place, number in enumerate(self._table.shape.key):
-            known[staged_rows.base_name(place)] = bases[number]
+            known[staged_rows.stored_key_name(place)] = stored_keys[number]
         self._mark_stale(waiting)
         self._write(arrays, pa.array(keys, pa.string()), positions, known)
 
@@ -231,7 +236,7 @@ class RowWriter:
             known |= {staged_rows.column_name(place): array for place, array in enumerate(arrays)}
             for place, number in enumerate(self._table.shape.key):
                 number_at = [column.id for column in self._table.shape.columns].index(number)
-                known.setdefault(staged_rows.base_name(place), arrays[number_at])
+                known.setdefault(staged_rows.stored_key_name(place), arrays[number_at])
         else:
             layout = self._writer.columns
             known |= {column.name: array for column, array in zip(self._table.shape.columns, arrays, strict=True)}
@@ -264,10 +269,10 @@ class RowWriter:
 
 _OWN = {
     staged_rows.EFFECT: pa.string(),
-    staged_rows.AGAIN: pa.bool_(),
+    staged_rows.REFOLDED: pa.bool_(),
     staged_rows.STALE: pa.bool_(),
     staged_rows.NEEDS_BASE: pa.bool_(),
-    staged_rows.ORIGIN: pa.string(),
+    staged_rows.MOVED_FROM: pa.string(),
     staged_rows.POSITION: pa.string(),
     staged_rows.TIME: pa.int64(),
     staged_rows.OP: pa.string(),
@@ -280,11 +285,11 @@ def _columns(rows: pa.Table, *names: str) -> list[pa.Array]:
     return [rows.column(name).combine_chunks() for name in names]
 
 
-def _effect(row: Row) -> str:
+def _effect(row: FoldedRow) -> str:
     if not row.exists:
         # A row that was removed and only touched since does not exist, whatever is stored.
-        return (Effect.DELETE if row.base is None else Effect.TOUCH).value
-    return (Effect.REPLACE if row.base is None else Effect.PATCH).value
+        return (Effect.DELETE if row.stored_key is None else Effect.TOUCH).value
+    return (Effect.REPLACE if row.stored_key is None else Effect.PATCH).value
 
 
 def readable(row: str, shape: Shape) -> str:

@@ -6,17 +6,17 @@ from typing import TYPE_CHECKING
 
 from changeling.log.schema_registry import Policy, Registry, Version
 from changeling.log.schema_sampling import kinds_of
-from changeling.log.task_result import Sampled
+from changeling.log.task_result import TableSample
 from changeling.model import json_text
 from changeling.model.errors import ChangelingError
 from changeling.model.table import TableName
+from changeling.replicas.fold_table import FoldTable
 from changeling.replicas.logged_changes import Changes
-from changeling.replicas.row_events import FoldTable
 from changeling.replicas.schema_reversion import PositionRange, may_revert, reversions
 from changeling.replicas.shape import Columns, Shape, columns_of
 
 if TYPE_CHECKING:
-    from changeling.replicas.pending_changes import TableDelta
+    from changeling.replicas.pending_changes import PendingTable
 
 Policies = Callable[[str, TableName], Policy]
 Register = Callable[[Callable[[Registry], list[Version]]], list[Version]]
@@ -44,14 +44,14 @@ class SchemaInference:
         if key is None or set(names) <= known:
             return columns
         sample = {name: sorted(kinds) for name, kinds in kinds_of([key]).items() if name not in known}
-        self._register(lambda registry: registry.meet(source, Sampled(table, sample, tuple(names))))
+        self._register(lambda registry: registry.register_undeclared(source, TableSample(table, sample, tuple(names))))
         return columns_of(declared, registry.undeclared(source, table), policy, names)
 
-    def look_for_reversions(self, changes: Changes, span: PositionRange, new: "TableDelta | None" = None) -> None:
+    def look_for_reversions(self, changes: Changes, span: PositionRange, new: "PendingTable | None" = None) -> None:
         """Registers the versions that hold again; `new`, if given, may show that there is nothing to look for."""
         if new is None or may_revert(self._registry, new):
             found = reversions(changes, self._registry, span)
-            self._register(lambda registry: [registry.again(version, position) for version, position in found])
+            self._register(lambda registry: [registry.reinstate(version, position) for version, position in found])
 
     def widened(
         self, folded: FoldTable, kinds: dict[str, list[str]], key: str | None, version: int | None
@@ -61,10 +61,10 @@ class SchemaInference:
         if self._registry.of(source, table) and self._policy(source, table) == "fail":
             raise ChangelingError(
                 f"source {source}: {table} has columns that its schema does not declare ({', '.join(sorted(kinds))}), and its "
-                "policy is to fail. Set `schema: evolve` for this table to add them, or `schema: ignore` to pass them over."
+                "policy is to fail. Set `schema: evolve` for this table to add them, or `schema: ignore` to skip them."
             )
-        sample = Sampled(table, kinds, tuple(column.source_name for column in folded.shape.key_columns))
-        self._register(lambda registry: registry.meet(source, sample))
+        sample = TableSample(table, kinds, tuple(column.source_name for column in folded.shape.key_columns))
+        self._register(lambda registry: registry.register_undeclared(source, sample))
         columns = self.columns(source, table, key, sample.key)
         if (columns.extra, columns.doubles) == (folded.columns.extra, folded.columns.doubles):
             raise ChangelingError(
@@ -72,4 +72,4 @@ class SchemaInference:
                 "declare the table's columns in the pipeline file, with `schema: ignore`"
             )
         shape = columns.shape(version)
-        return replace(folded, columns=columns, shape=Shape(shape.columns) if folded.append_only else shape)
+        return replace(folded, columns=columns, shape=Shape(shape.columns) if folded.is_change_list else shape)

@@ -12,7 +12,7 @@ from changeling.model.table import TableName
 from changeling.replicas.logged_changes import Changes, of_table
 
 if TYPE_CHECKING:
-    from changeling.replicas.pending_changes import TableDelta
+    from changeling.replicas.pending_changes import PendingTable
 
 MIXED = 20
 """More reversions than these at once are not the history of a table, but interleaved records of several schemas: none is registered."""
@@ -34,7 +34,7 @@ def reversions(changes: Changes, registry: Registry, span: PositionRange) -> lis
     kinds = _kinds(carried)
     if len(set(kinds.values())) < 2:
         return []
-    runs = _changes_in(changes, span).runs(kinds, most=len(carried) + MIXED + 1)
+    runs = _changes_in(changes, span).schema_switches(kinds, limit=len(carried) + MIXED + 1)
     if not runs or len(runs) > len(carried) + MIXED:
         return []
     starts = [(version.position or "", kinds[version.id]) for version in carried]
@@ -73,7 +73,7 @@ def _kinds(versions: list[Version]) -> dict[int, int]:
     return {version.id: schemas.index(version.schema) for version in versions}
 
 
-def may_revert(registry: Registry, table: "TableDelta") -> bool:
+def may_revert(registry: Registry, table: "PendingTable") -> bool:
     """Whether new changes of a table may revert its schema: those after all others that have the newest schema do not."""
     carried = _carried(registry, table.source, table.table)
     kinds = _kinds(carried)

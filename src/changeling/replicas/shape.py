@@ -29,13 +29,13 @@ class ReplicaColumn(msgspec.Struct, frozen=True):
     id: str
     name: str
     type: str
-    told_name: str | None = None
+    name_in_source: str | None = msgspec.field(default=None, name="told_name")
     """Its name in the source, where it cannot be stored under that name."""
 
     @property
     def source_name(self) -> str:
         """What the source calls it."""
-        return self.name if self.told_name is None else self.told_name
+        return self.name if self.name_in_source is None else self.name_in_source
 
     @property
     def is_declared(self) -> bool:
@@ -64,7 +64,7 @@ class Shape(msgspec.Struct, frozen=True):
         return [self.column(number) for number in self.key]
 
 
-class Place(msgspec.Struct, frozen=True):
+class ColumnTarget(msgspec.Struct, frozen=True):
     """Where a value goes: the column, and the type that the schema of its change gives it (None where none does)."""
 
     id: str
@@ -75,10 +75,10 @@ class Place(msgspec.Struct, frozen=True):
 class Columns:
     """All columns that a table ever had. It is sent to the tasks."""
 
-    places: dict[int, dict[str, Place]] = field(default_factory=dict)
+    column_targets: dict[int, dict[str, ColumnTarget]] = field(default_factory=dict)
     """By the number of a version and the name of a column in it."""
     shapes: dict[int, Shape] = field(default_factory=dict)
-    """By the number of a version; the declared columns only. One that is passed over has the shape of the one before it."""
+    """By the number of a version; the declared columns only. One that is skipped has the shape of the one before it."""
     begun: dict[str, str] = field(default_factory=dict)
     """The first position of each column, by its id."""
     extra: tuple[ReplicaColumn, ...] = ()
@@ -116,37 +116,37 @@ class Columns:
                 return held[-1] if held else starts[0][1]
         return version
 
-    def place(self, version: int | None, name: str) -> Place | None:
-        """Where the values of a column go; None for one that is passed over."""
-        found = self.places.get(version, {}).get(name) if version is not None else None
+    def target_of(self, version: int | None, name: str) -> ColumnTarget | None:
+        """Where the values of a column go; None for one that is skipped."""
+        found = self.column_targets.get(version, {}).get(name) if version is not None else None
         if found is not None:
             return found
         if any(column.name == name for column in self.extra):
-            return Place(_extra_id(name), None)
+            return ColumnTarget(_extra_id(name), None)
         return None
 
     def names(self, version: int | None) -> set[str]:
         """The names that columns have in changes of a version."""
-        own = {} if version is None else self.places.get(version, {})
+        own = {} if version is None else self.column_targets.get(version, {})
         return {*own, *(column.name for column in self.extra)}
 
-    def fits(self, stored: Shape, version: int | None, wanted: Shape, held: str) -> bool:
+    def fits(self, stored: Shape, version: int | None, wanted: Shape, up_to: str) -> bool:
         """Whether stored rows, whose columns a version named, can be kept in another shape as they are.
 
-        A version that comes late may show that two columns are one, or that one is two; and a column may return that stored
-        rows up to a position do not have any more.
+        A late version may merge two columns or split one, or bring back a column that stored rows up to a position no longer
+        have.
         """
         if self.identified(stored, version) != stored:
             return False
         there = {column.id for column in stored.columns}
         return all(
-            column.id in there or column.id not in self.begun or self.begun[column.id] > held
+            column.id in there or column.id not in self.begun or self.begun[column.id] > up_to
             for column in wanted.columns
         )
 
     def identified(self, stored: Shape, version: int | None) -> Shape:
         """Stored columns under the ids that they have by the current knowledge."""
-        places = {column.id: self.place(version, column.source_name) for column in stored.columns}
+        places = {column.id: self.target_of(version, column.source_name) for column in stored.columns}
         ids = {number: number if place is None else place.id for number, place in places.items()}
         columns = tuple(msgspec.structs.replace(column, id=ids[column.id]) for column in stored.columns)
         return Shape(columns, tuple(ids[number] for number in stored.key))
@@ -195,7 +195,7 @@ def _reversions(versions: "Sequence[Version]") -> tuple[tuple[frozenset[int], tu
 def _storable(columns: tuple[ReplicaColumn, ...]) -> tuple[ReplicaColumn, ...]:
     """The columns under names that they can be stored under."""
     return tuple(
-        column if name == column.name else msgspec.structs.replace(column, name=name, told_name=column.name)
+        column if name == column.name else msgspec.structs.replace(column, name=name, name_in_source=column.name)
         for column, name in zip(columns, stored_names([column.name for column in columns]), strict=True)
     )
 
@@ -217,13 +217,13 @@ def _extra_id(name: str) -> str:
 class _Chain:
     """Follows columns from version to version.
 
-    A column is called by the name that it had in the version of it that was met first: one that is met later, wherever it stands,
-    gives no other name to what is stored already.
+    A column keeps the name from the first version seen; a version seen later, whatever its position, does not rename stored
+    columns.
     """
 
     def __init__(self, versions: "Sequence[Version]") -> None:
         self.versions = versions
-        self.places: dict[int, dict[str, Place]] = {}
+        self.places: dict[int, dict[str, ColumnTarget]] = {}
         self.shapes: dict[int, Shape] = {}
         self.begun: dict[str, str] = {}
         lines = self._lines()
@@ -234,7 +234,7 @@ class _Chain:
         for version in versions:
             numbers = {name: ids[line] for name, line in self._of[version.id].items()}
             self.places[version.id] = {
-                column.name: Place(numbers[column.name], column)
+                column.name: ColumnTarget(numbers[column.name], column)
                 for column in version.schema.columns
                 if column.name in numbers
             }

@@ -8,7 +8,7 @@ from changeling.replicas.logged_changes import Changes, between, last_truncate, 
 from changeling.replicas.snapshot_attempts import Attempt, attempts_of
 
 
-class Reads(NamedTuple):
+class SnapshotRows(NamedTuple):
     """The rows of snapshots of one table."""
 
     first: str = ""
@@ -30,7 +30,9 @@ class Reads(NamedTuple):
         return bool(self.attempts) and self.first <= position < self.last
 
 
-def reads_of(changes: Changes, source: str, table: TableName, before: str | None, batch: int, *, whole: bool) -> Reads:
+def snapshot_rows_of(
+    changes: Changes, source: str, table: TableName, before: str | None, batch: int, *, whole: bool
+) -> SnapshotRows:
     """The rows of snapshots after the last truncate and before a position, of batches up to one.
 
     `whole`: the log still has every change that was ever ingested.
@@ -39,14 +41,14 @@ def reads_of(changes: Changes, source: str, table: TableName, before: str | None
     emptied = last_truncate(own)
     if emptied is not None:
         own = own.where(emptied.at_or_after())
-    found = own.reads(_mark_paths())
+    found = own.snapshot_marks(_mark_paths())
     if found is None:
-        return Reads()
+        return SnapshotRows()
     attempts = attempts_of(mark for mark in found.marks if emptied is None or mark.rank > emptied)
     if not whole:
         # Of an attempt without its first row, other rows may be past retention too.
         attempts = tuple(one if one.first < one.last else one._replace(contains=None) for one in attempts)
-    return Reads(found.first, found.last, attempts)
+    return SnapshotRows(found.first, found.last, attempts)
 
 
 def _mark_paths() -> dict[str, str]:

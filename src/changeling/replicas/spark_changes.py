@@ -11,17 +11,17 @@ from pyspark.sql import functions as f
 from changeling.iceberg.conditions import Condition, is_set
 from changeling.iceberg.lake import Lake
 from changeling.iceberg.spark_conditions import spark_condition
-from changeling.log import layout
+from changeling.log import log_tables
 from changeling.replicas.change_order import ARRIVAL
 from changeling.replicas.event_bundles import BUNDLES, Bundling, Unbundling
 from changeling.replicas.fold_task import OUTCOME
-from changeling.replicas.logged_changes import MarkedReads
+from changeling.replicas.logged_changes import SnapshotMarks
 from changeling.replicas.row_events import READ_COLUMNS
-from changeling.replicas.snapshot_attempts import FIRSTS, LASTS, Mark, lane_of
+from changeling.replicas.snapshot_attempts import FIRSTS, LASTS, Mark, topic_partition
 from changeling.spark.adapter import Kernel, run
 from changeling.spark.errors import SPARK_ERRORS, translate_error
 
-SHARES = 64
+BUCKETS = 64
 """Of a table whose changes are not measured before they are read."""
 
 
@@ -34,32 +34,32 @@ class SparkChanges:
     @staticmethod
     def of(lake: Lake) -> "SparkChanges":
         """All changes of the log."""
-        return SparkChanges(lake.frame(layout.CHANGES))
+        return SparkChanges(lake.frame(log_tables.CHANGES))
 
     def where(self, *conditions: Condition) -> "SparkChanges":
-        """Those of them for which all conditions hold."""
+        """The changes that meet all conditions."""
         frame = self.frame
         for condition in conditions:
             frame = frame.where(spark_condition(condition))
         return SparkChanges(frame)
 
-    def held(self) -> "SparkChanges":
+    def cached(self) -> "SparkChanges":
         """The same: Spark reads them for each question, and only what it asks for."""
         return self
 
-    def least(self, column: str, *others: str) -> tuple[Any, ...] | None:
-        """The least value of a column, and what other columns have there; None where no change has one."""
+    def min_by(self, column: str, *others: str) -> tuple[Any, ...] | None:
+        """The smallest value of a column, and what other columns have there; None where no change has one."""
         return self._summed(f.min(column), *(f.min_by(other, column) for other in others))
 
-    def greatest(self, column: str, *others: str) -> tuple[Any, ...] | None:
-        """The same for the greatest value."""
+    def max_by(self, column: str, *others: str) -> tuple[Any, ...] | None:
+        """The same for the largest value."""
         return self._summed(f.max(column), *(f.max_by(other, column) for other in others))
 
     def _summed(self, *values: Column) -> tuple[Any, ...] | None:
         found = self.frame.agg(*values).first()
         return None if found is None or found[0] is None else tuple(found)
 
-    def some(self, column: str) -> Any:
+    def any_value(self, column: str) -> Any:
         """The value of a column in some change that has one; None where none has."""
         found = self.where(is_set(column)).frame.select(column).first()
         return None if found is None else found[0]
@@ -81,7 +81,7 @@ class SparkChanges:
     def _selected(self, *columns: str) -> DataFrame:
         return self.frame.select(*(f.col(name).alias(name) for name in columns))
 
-    def reads(self, paths: Mapping[str, str]) -> MarkedReads | None:
+    def snapshot_marks(self, paths: Mapping[str, str]) -> SnapshotMarks | None:
         """The rows of snapshots, if there are any; `paths` says by encoding where in `meta` they are marked."""
         mark = f.lit(None).cast("string")
         for encoding, path in paths.items():
@@ -93,52 +93,51 @@ class SparkChanges:
             return None
         marks = [
             Mark(
-                lane_of(row.ordinal, row.partition),
+                topic_partition(row.ordinal, row.partition),
                 (row.batch, row.ordinal, row.record),
                 row.mark in FIRSTS,
                 row.position,
             )
             for row in found[2]
         ]
-        return MarkedReads(found[0], found[1], marks)
+        return SnapshotMarks(found[0], found[1], marks)
 
-    def runs(self, kinds: Mapping[int, int], most: int) -> list[tuple[str, int]]:
-        """Where a change has a schema of another kind than the one before it: positions and schemas, the first `most`."""
+    def schema_switches(self, kinds: Mapping[int, int], limit: int) -> list[tuple[str, int]]:
+        """Where a change has a schema of another kind than the one before it: positions and schemas, the first `limit`."""
         kind = f.create_map(*(f.lit(part) for pair in kinds.items() for part in pair))[f.col("schema_id")]
         changes = self.frame.where(f.col("schema_id").isin(list(kinds)))
         changes = changes.select("position", "schema_id", kind.alias("kind"))
         before = f.lag("kind").over(Window.orderBy("position", "kind"))
         changed = changes.withColumn("before", before).where("before IS NULL OR before <> kind")
-        rows = changed.orderBy("position", "kind").limit(most).collect()
+        rows = changed.orderBy("position", "kind").limit(limit).collect()
         return [(row.position, row.schema_id) for row in rows]
 
-    def to_fold(self, most: int) -> pa.Table:
-        """What a fold reads of them, of at most `most`."""
-        return read_columns(self.frame).limit(most).toArrow()
+    def to_fold(self, limit: int) -> pa.Table:
+        """The columns that a fold reads, of at most `limit` changes."""
+        return read_columns(self.frame).limit(limit).toArrow()
 
-    def folded(self, spread: Kernel, fold: Kernel, small: Sequence[int] = ()) -> pa.Table:
-        """What one kernel makes of the changes is ordered by row, and handed to the other; returns what that makes of it.
-
-        The rows of a `small` table, by its number, are handed to one task: each task writes files of its own.
-        """
-        return folded_by_tasks(read_columns(self.frame), spread, fold, small, SHARES)
+    def folded(self, to_events: Kernel, fold_events: Kernel, one_bucket: Sequence[int] = ()) -> pa.Table:
+        """See `Changes.folded`: each task writes files of its own."""
+        return folded_by_tasks(read_columns(self.frame), to_events, fold_events, one_bucket, BUCKETS)
 
 
-def folded_by_tasks(changes: DataFrame, spread: Kernel, fold: Kernel, small: Sequence[int], shares: int) -> pa.Table:
-    """What a kernel makes of row events that another one makes of changes, those of a row together and in order.
+def folded_by_tasks(
+    changes: DataFrame, to_events: Kernel, fold_events: Kernel, one_bucket: Sequence[int], buckets: int
+) -> pa.Table:
+    """Makes row events of changes, and folds them in tasks: those of a row together and in order.
 
-    The groups of a table are divided into so many shares, which tasks take one after another; a `small` table is one share.
+    The groups of a table are divided into so many buckets, which tasks take one after another; a table of `one_bucket` has one.
     """
-    bundles = run(changes, Bundling(spread, shares, frozenset(small)), BUNDLES)
-    together = bundles.repartition("table", "share").sortWithinPartitions("table", "share")
+    bundles = run(changes, Bundling(to_events, buckets, frozenset(one_bucket)), BUNDLES)
+    together = bundles.repartition("table", "bucket").sortWithinPartitions("table", "bucket")
     try:
-        return run(together, Unbundling(fold), OUTCOME).toArrow()
+        return run(together, Unbundling(fold_events), OUTCOME).toArrow()
     except SPARK_ERRORS as error:
         raise translate_error(error) from error
 
 
 def read_columns(changes: DataFrame) -> DataFrame:
-    """What a fold reads of changes: `READ_COLUMNS` and `ARRIVAL`. Those that are not of the log are one batch."""
+    """The columns that a fold reads: `READ_COLUMNS` and `ARRIVAL`. Changes that are not of the log count as one batch."""
     if "batch" not in changes.columns:
         changes = changes.withColumn("batch", f.lit(0))
     return changes.select(*READ_COLUMNS, *arrival_columns())

@@ -1,4 +1,4 @@
-"""What states are made from, on Spark."""
+"""The store that states are computed from, on Spark."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -6,7 +6,7 @@ from contextlib import contextmanager
 from pyspark.sql import DataFrame
 
 from changeling.iceberg.parquet_files import WrittenFile
-from changeling.log import layout
+from changeling.log import log_tables
 from changeling.log.change_log import Log
 from changeling.replicas.commits import Committer
 from changeling.replicas.full_load import base_rows
@@ -16,8 +16,8 @@ from changeling.replicas.quarantine import Quarantine
 from changeling.replicas.replica_reader import Identity, Replica, ReplicaState
 from changeling.replicas.shape import Shape
 from changeling.replicas.spark_changes import SparkChanges
-from changeling.replicas.staging_folder import place_of_reader, remove_place
-from changeling.replicas.stored_merge import completed, named, placed, recounted, staged_frame, together
+from changeling.replicas.spark_replacement import completed, named, placed, recounted, staged_frame, together
+from changeling.replicas.staging_folder import folder_of_reader, remove_folder
 from changeling.replicas.tables import ReplicaTables
 
 
@@ -35,10 +35,10 @@ class SparkStore:
 
     def log_properties(self) -> Mapping[str, str]:
         """The properties of the log's table."""
-        return self._lake.entries(self._lake.load(layout.CHANGES).properties())
+        return self._lake.entries(self._lake.load(log_tables.CHANGES).properties())
 
     def snapshots(self, replica: Replica) -> set[int]:
-        """Those that a replica still has."""
+        """The ids of the snapshots that a replica still has."""
         return self._tables.snapshots(replica)
 
     def state_at(self, replica: Replica, snapshot: int) -> ReplicaState:
@@ -56,19 +56,19 @@ class SparkStore:
     @contextmanager
     def staging(self) -> Iterator[str]:
         """A place for the files of a fold, alongside the points: tasks on other machines write there."""
-        place = place_of_reader(self._lake.load(layout.POINTS).location())
+        place = folder_of_reader(self._lake.load(log_tables.POINTS).location())
         try:
             yield place
         finally:
-            remove_place(place)
+            remove_folder(place)
 
-    def on_top(self, files: Sequence[WrittenFile], below: DataFrame | None, shape: Shape) -> DataFrame:
-        """The rows that a fold staged, on top of those below them, under the names of a shape.
+    def on_top(self, files: Sequence[WrittenFile], base: DataFrame | None, shape: Shape) -> DataFrame:
+        """The rows that a fold staged, on top of a base, under the names of a shape.
 
         The files are no longer needed then.
         """
         if files:
             made = completed if shape.key else recounted
-            now = made(staged_frame(self._lake.spark, files), below, shape).localCheckpoint()
-            return named(together(below, now, shape), shape)
-        return named(placed(self._lake.spark.range(0), Shape(()), shape) if below is None else below, shape)
+            now = made(staged_frame(self._lake.spark, files), base, shape).localCheckpoint()
+            return named(together(base, now, shape), shape)
+        return named(placed(self._lake.spark.range(0), Shape(()), shape) if base is None else base, shape)

@@ -14,14 +14,14 @@ _FOLDER = "staged"
 _OF_MERGE = re.compile(r"point-([0-9]+)-.*")
 
 
-def place_of_merge(points: str, number: int) -> str:
-    """A new place for the rows of a merge, given the location of the table `points` and the point of the merge."""
+def folder_of_merge(points: str, number: int) -> str:
+    """A new folder for the rows of a merge, given the location of the table `points` and the point of the merge."""
     return f"{points}/{_FOLDER}/point-{number}-{uuid4()}"
 
 
-def write_plan(place: str, plan: bytes) -> str:
+def write_plan(folder: str, plan: bytes) -> str:
     """Keeps the plan of a merge with its rows, until its point is recorded; returns where."""
-    path = f"{place}/plan.json"
+    path = f"{folder}/plan.json"
     store, inner = filesystem(path)
     if isinstance(store, fs.LocalFileSystem):
         store.create_dir(inner.rpartition("/")[0], recursive=True)
@@ -39,15 +39,15 @@ def read_plan(kept: str) -> bytes:
         return bytes(source.readall())
 
 
-def remove_place(place: str) -> None:
-    """Removes what a merge put into its place; what cannot be removed now, maintenance removes."""
-    store, inner = filesystem(place)
+def remove_folder(folder: str) -> None:
+    """Removes what a merge put into its folder; what cannot be removed now, maintenance removes."""
+    store, inner = filesystem(folder)
     with suppress(OSError):
         store.delete_dir(inner)
 
 
-def place_of_reader(points: str) -> str:
-    """A new place for the rows of a reader of a state."""
+def folder_of_reader(points: str) -> str:
+    """A new folder for the rows of a reader of a state."""
     return f"{points}/{_FOLDER}/{uuid4()}"
 
 
@@ -58,11 +58,11 @@ def remove_leftovers(points: str, last: int, before: datetime) -> tuple[int, int
     take any time. Readers leave no such trace: theirs go when nothing of them was written since `before`.
     """
     store, path = filesystem(f"{points}/{_FOLDER}")
-    places: dict[str, list[fs.FileInfo]] = defaultdict(list)
+    folders: dict[str, list[fs.FileInfo]] = defaultdict(list)
     for info in store.get_file_info(fs.FileSelector(path, allow_not_found=True, recursive=True)):
-        places[info.path.removeprefix(path).strip("/").partition("/")[0]].append(info)
+        folders[info.path.removeprefix(path).strip("/").partition("/")[0]].append(info)
     there = removed = 0
-    for name, found in places.items():
+    for name, found in folders.items():
         files = sum(info.is_file for info in found)
         there += files
         if _is_left(name, found, last, before):

@@ -12,14 +12,14 @@ import msgspec
 import pyarrow as pa
 
 from changeling.iceberg import row_delta
-from changeling.iceberg.data_files import DataFile, listed
+from changeling.iceberg.data_files import DataFile, plan_files
 from changeling.iceberg.lake import PAUSES, Lake
 from changeling.iceberg.parquet_files import WrittenFile
 from changeling.iceberg.row_delta import RowDelta
 from changeling.model.errors import ChangelingError
 from changeling.replicas.replacement import Replacement
 from changeling.replicas.replica_reader import STATE, Replica, ReplicaState
-from changeling.replicas.row_replacement import Stored, vectors
+from changeling.replicas.row_replacement import StoredSnapshot, vectors
 from changeling.replicas.shape import Shape
 from changeling.replicas.stored_types import arrow_type, is_promotion
 from changeling.replicas.tables import ReplicaTables
@@ -34,31 +34,31 @@ class StoredRows:
         self._known: dict[str, tuple[int, tuple[DataFile, ...]]] = {}
         """The files of tables after our own commits: valid as long as the snapshot is the current one."""
 
-    def at(self, replica: Replica, snapshot: int | None, shape: Shape) -> Stored | None:
-        """The rows of an earlier snapshot in the places of a shape, none without a snapshot.
+    def at(self, replica: Replica, snapshot: int | None, shape: Shape) -> StoredSnapshot | None:
+        """The stored rows of a snapshot, in the column order of a shape; no rows where `snapshot` is None.
 
         None where its files hold values that the shape stores otherwise.
         """
         with translated_errors():
-            java = self._lake.load(replica.table)
+            iceberg_table = self._lake.load(replica.table)
             if snapshot is None:
-                return Stored((), _columns(self._lake, java.schema(), shape, shape), _key(shape))
+                return StoredSnapshot((), _columns(self._lake, iceberg_table.schema(), shape, shape), _key(shape))
             stored = self._tables.state_at(replica, snapshot).shape
             kinds = {column.id: column.kind for column in stored.columns}
             if not all(is_promotion(kinds.get(column.id, column.kind), column.kind) for column in shape.columns):
                 return None
-            schema = java.schemas().get(java.snapshot(snapshot).schemaId())
-            files = tuple(listed(java, self._lake.jvm, snapshot))
-            return Stored(files, _columns(self._lake, schema, stored, shape), _key(shape))
+            schema = iceberg_table.schemas().get(iceberg_table.snapshot(snapshot).schemaId())
+            files = tuple(plan_files(iceberg_table, self._lake.jvm, snapshot))
+            return StoredSnapshot(files, _columns(self._lake, schema, stored, shape), _key(shape))
 
-    def kept_rows(self, shape: Shape, rows: pa.Table) -> Stored:
-        """Rows that are in no file of the table, in the places of a shape."""
+    def from_memory(self, shape: Shape, rows: pa.Table) -> StoredSnapshot:
+        """Rows that are in no file of the table, in the column order of a shape."""
         numbered = [
             pa.field(f"c{place}", arrow_type(column.kind), metadata={"PARQUET:field_id": str(place + 1)})
             for place, column in enumerate(shape.columns)
         ]
         schema = pa.schema(numbered)
-        return Stored((), schema, _key(shape), pa.table(rows.columns, schema=schema))
+        return StoredSnapshot((), schema, _key(shape), pa.table(rows.columns, schema=schema))
 
     def alter(self, replica: Replica, shape: Shape) -> Replica:
         """Commits the columns of a shape, where the replica has others, without rows; returns the new replica."""
@@ -80,14 +80,14 @@ class StoredRows:
         self, replica: Replica, files: Sequence[WrittenFile], state: ReplicaState, commit: row_delta.CommitFiles
     ) -> Replica:
         with translated_errors():
-            java = self._lake.load(replica.table)
-            change = self._tables.transaction(java, replica, state.shape)
-            commit(change.table(), self._lake.jvm, files, _said(state))
+            iceberg_table = self._lake.load(replica.table)
+            change = self._tables.transaction(iceberg_table, replica, state.shape)
+            commit(change.table(), self._lake.jvm, files, _summary(state))
             change.commitTransaction()
-        return self._committed(replica, java, state)
+        return self._committed(replica, iceberg_table, state)
 
-    def _committed(self, replica: Replica, java: Any, state: ReplicaState) -> Replica:
-        snapshot = java.currentSnapshot().snapshotId()
+    def _committed(self, replica: Replica, iceberg_table: Any, state: ReplicaState) -> Replica:
+        snapshot = iceberg_table.currentSnapshot().snapshotId()
         return self._tables.note(replace(replica, shape=state.shape, state=state, snapshot=snapshot))
 
     def replace(self, replica: Replica, replacement: Replacement, state: ReplicaState) -> Replica:
@@ -106,47 +106,47 @@ class StoredRows:
         raise AssertionError("the last attempt returns or raises")
 
     def _replace(self, replica: Replica, replacement: Replacement, state: ReplicaState) -> Replica:
-        java, jvm = self._lake.load(replica.table), self._lake.jvm
-        current = java.currentSnapshot()
+        iceberg_table, jvm = self._lake.load(replica.table), self._lake.jvm
+        current = iceberg_table.currentSnapshot()
         planned = None if current is None else current.snapshotId()
-        files = self._files(replica.name, java, planned)
-        change = self._tables.transaction(java, replica, state.shape)
+        files = self._files(replica.name, iceberg_table, planned)
+        change = self._tables.transaction(iceberg_table, replica, state.shape)
         spec = self._lake.write_spec_of(change.table(), replace(replica, shape=state.shape).table)
-        stored = Stored(files, pa.schema(list(spec.columns)), _key(state.shape))
+        stored = StoredSnapshot(files, pa.schema(list(spec.columns)), _key(state.shape))
         added, deleted = replacement.written(self._lake.spark, stored, spec)
         delta = RowDelta(added, vectors(spec.location, files, deleted))
         # After a failure the outcome is unknown: the files stay, since they may be in the table.
-        there = row_delta.commit(change.table(), jvm, planned, delta, _said(state))
+        there = row_delta.commit(change.table(), jvm, planned, delta, _summary(state))
         change.commitTransaction()
         vector = {file.path: made for file, made in delta.deleted}
         now = tuple(msgspec.structs.replace(file, vector=vector.get(file.path, file.vector)) for file in files)
-        committed = self._committed(replica, java, state)
+        committed = self._committed(replica, iceberg_table, state)
         assert committed.snapshot is not None
         self._known[replica.name] = (committed.snapshot, (*now, *there))
         return committed
 
-    def _files(self, name: str, java: Any, snapshot: int | None) -> tuple[DataFile, ...]:
+    def _files(self, name: str, iceberg_table: Any, snapshot: int | None) -> tuple[DataFile, ...]:
         known = self._known.get(name)
         if known is not None and known[0] == snapshot:
             return known[1]
-        return tuple(listed(java, self._lake.jvm, snapshot))
+        return tuple(plan_files(iceberg_table, self._lake.jvm, snapshot))
 
     def _is_there(self, replica: Replica, state: ReplicaState) -> bool:
         """Whether a commit whose outcome is unknown is in the table."""
         with translated_errors():
-            java = self._lake.load(replica.table)
+            iceberg_table = self._lake.load(replica.table)
             text = msgspec.json.encode(state).decode()
-            snapshot = java.currentSnapshot()
+            snapshot = iceberg_table.currentSnapshot()
             while snapshot is not None:
-                said = snapshot.summary().get(STATE)
-                if said is not None:
-                    return bool(said == text)
+                entry = snapshot.summary().get(STATE)
+                if entry is not None:
+                    return bool(entry == text)
                 parent = snapshot.parentId()
-                snapshot = None if parent is None else java.snapshot(parent)
+                snapshot = None if parent is None else iceberg_table.snapshot(parent)
             return False
 
 
-def _said(state: ReplicaState) -> dict[str, str]:
+def _summary(state: ReplicaState) -> dict[str, str]:
     return {STATE: msgspec.json.encode(state).decode()}
 
 

@@ -15,11 +15,12 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from changeling.replicas.fold_table import FoldTable
 from changeling.replicas.row_changes import RowChangesKernel
 from changeling.replicas.row_effect import Effect
-from changeling.replicas.row_events import ROW_EVENTS, UNPLACED, UNSETTLED, FoldTable
+from changeling.replicas.row_events import OLD_KEY_UNKNOWN, ROW_EVENTS, UNIDENTIFIED
 
-MOST_EVENTS = 150_000
+MAX_EVENTS = 150_000
 """Events of one table that are looked at together: they are some 400 bytes each. Where few of them stay, more are added."""
 
 
@@ -33,33 +34,33 @@ class PositionSpan(msgspec.Struct, frozen=True):
 
 @dataclass(frozen=True)
 class SupersededEvents:
-    """The events that a kernel makes of changes, without those that are superseded, and with the ranges that this is true for."""
+    """The events that a kernel makes of changes, without superseded ones, plus markers with the ranges of positions that were checked."""
 
-    spread: RowChangesKernel
+    to_events: RowChangesKernel
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """`ROW_EVENTS`. Ranges are events of tables with negative numbers: the first table has -1."""
-        tables = self.spread.tables
+        """`ROW_EVENTS`, and a `marker` with the ranges."""
+        tables = self.to_events.tables
         parts: dict[int, _Part] = {}
-        for events in self.spread(batches):
+        for events in self.to_events(batches):
             number = events.column("table")[0].as_py()
-            if not tables[number].reduced:
+            if not tables[number].drops_superseded:
                 yield events
                 continue
             bounds = pc.min_max(events.column("position")).as_py()
             first, last = bounds["min"], bounds["max"]
             if number in parts and not parts[number].takes(first, last):
-                yield from parts.pop(number).reduced()
+                yield from parts.pop(number).kept()
             part = parts.setdefault(number, _Part(number, tables[number]))
             part.add(events, first, last)
             if part.is_full:
-                yield from parts.pop(number).reduced()
+                yield from parts.pop(number).kept()
         for part in parts.values():
-            yield from part.reduced()
+            yield from part.kept()
 
 
 class _Part:
-    """Events of one table that are looked at together, and whatever they left of earlier ones."""
+    """Events of one table that are looked at together, with what remains of earlier ones."""
 
     def __init__(self, number: int, table: FoldTable) -> None:
         self._number, self._table = number, table
@@ -70,7 +71,10 @@ class _Part:
         self._new: list[pa.RecordBatch] = []
 
     def takes(self, first: str, last: str) -> bool:
-        """Whether positions lie beside those of the part, or begin where these end: what shared others may be left out already."""
+        """Whether these positions do not overlap those of the part; they may begin where the last ones end.
+
+        Otherwise events to compare with may have been dropped already.
+        """
         place = bisect_left(self._ranges, (first, last))
         if place == len(self._ranges):
             return self._ranges[-1][1] <= first
@@ -80,22 +84,22 @@ class _Part:
         """Adds a batch whose positions it takes."""
         insort(self._ranges, (first, last))
         self._new.append(events)
-        if _rows(self._left) + _rows(self._new) >= MOST_EVENTS:
-            self._reduce()
+        if _rows(self._left) + _rows(self._new) >= MAX_EVENTS:
+            self._drop_superseded()
 
     @property
     def is_full(self) -> bool:
         """Whether most of its events stay."""
-        return not self._new and _rows(self._left) > MOST_EVENTS // 2
+        return not self._new and _rows(self._left) > MAX_EVENTS // 2
 
-    def reduced(self) -> Iterator[pa.RecordBatch]:
+    def kept(self) -> Iterator[pa.RecordBatch]:
         """The events that stay, and the ranges of all."""
         if self._new:
-            self._reduce()
-        yield _marker(self._number, [PositionSpan(self._name, first, last) for first, last in self._ranges])
+            self._drop_superseded()
+        yield marker(self._number, [PositionSpan(self._name, first, last) for first, last in self._ranges])
         yield from self._left
 
-    def _reduce(self) -> None:
+    def _drop_superseded(self) -> None:
         events = pa.Table.from_batches([*self._left, *self._new])
         self._left, self._new = without_superseded(events, self._table).to_batches(), []
 
@@ -104,18 +108,24 @@ def _rows(batches: Iterable[pa.RecordBatch]) -> int:
     return sum(batch.num_rows for batch in batches)
 
 
-def _marker(number: int, spans: Sequence[PositionSpan]) -> pa.RecordBatch:
-    values = {"table": -1 - number, "group": "", "values": msgspec.json.encode(spans).decode()}
+def marker(table: int, spans: Sequence[PositionSpan]) -> pa.RecordBatch:
+    """The ranges of a table as an event, so that they travel with its events: of table -1 for the first one, -2 for the second."""
+    values = {"table": -1 - table, "group": "", "values": msgspec.json.encode(spans).decode()}
     return pa.RecordBatch.from_pylist([values], ROW_EVENTS)
 
 
-def marked_table(number: int) -> int:
-    """The table whose ranges an event has, given its own table."""
-    return -1 - number
+def is_marker(table: int) -> bool:
+    """Whether events of a table are markers."""
+    return table < 0
+
+
+def marked_table(table: int) -> int:
+    """The table whose ranges markers have, given their own."""
+    return -1 - table
 
 
 def spans_in(markers: pa.Table) -> list[PositionSpan]:
-    """The ranges of events that have them."""
+    """The ranges that markers have."""
     texts = markers.column("values").to_pylist()
     return [span for text in texts for span in msgspec.json.decode(text, type=list[PositionSpan])]
 
@@ -144,8 +154,8 @@ def without_superseded(events: pa.Table, table: FoldTable) -> pa.Table:
     decided = np.full(len(keys.dictionary), -1, np.int64)
     np.maximum.at(decided, codes[decides], ranks[decides])
     superseded = ranks < decided[codes]
-    superseded &= np.asarray(events.column("origin").is_null())
-    superseded &= ~np.asarray(pc.is_in(effects, pa.array([UNPLACED, UNSETTLED])))
+    superseded &= np.asarray(events.column("moved_from").is_null())
+    superseded &= ~np.asarray(pc.is_in(effects, pa.array([UNIDENTIFIED, OLD_KEY_UNKNOWN])))
     if table.groups:
         grouped = pc.is_in(keys.dictionary, pa.array(list(table.groups), pa.string()))
         superseded &= ~np.asarray(grouped)[codes]

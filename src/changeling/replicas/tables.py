@@ -13,8 +13,8 @@ import pyarrow as pa
 
 from changeling.iceberg.lake import PROPERTIES, Lake, quoted
 from changeling.iceberg.parquet_files import WriteSpec
-from changeling.iceberg.table import Table
-from changeling.log import layout
+from changeling.iceberg.table_definition import TableDefinition
+from changeling.log import log_tables
 from changeling.replicas.metadata_columns import SERVICE, service_names
 from changeling.replicas.replica_names import replica_names
 from changeling.replicas.replica_reader import (
@@ -57,22 +57,22 @@ class ReplicaTables:
                 self.known[found.identity] = found
 
     def _found(self, name: str) -> Replica | None:
-        java = self.lake.load(Table(name, pa.schema([])))
-        return found_replica(name, self.lake.entries(java.properties()), *self._state(java))
+        iceberg_table = self.lake.load(TableDefinition(name, pa.schema([])))
+        return found_replica(name, self.lake.entries(iceberg_table.properties()), *self._state(iceberg_table))
 
-    def _state(self, java: Any) -> tuple[ReplicaState, int | None]:
-        current = java.currentSnapshot()
-        return _state_of(java, current), None if current is None else current.snapshotId()
+    def _state(self, iceberg_table: Any) -> tuple[ReplicaState, int | None]:
+        current = iceberg_table.currentSnapshot()
+        return _state_of(iceberg_table, current), None if current is None else current.snapshotId()
 
     def snapshots(self, replica: Replica) -> set[int]:
-        """Those that a replica still has."""
+        """The ids of the snapshots that a replica still has."""
         return {snapshot.snapshotId() for snapshot in self.lake.load(replica.table).snapshots()}
 
     def state_at(self, replica: Replica, snapshot: int) -> ReplicaState:
         """The state in a snapshot, or in the last one before it that has one."""
-        java = self.lake.load(replica.table)
-        found = java.snapshot(snapshot)
-        return _state_of(java, found)
+        iceberg_table = self.lake.load(replica.table)
+        found = iceberg_table.snapshot(snapshot)
+        return _state_of(iceberg_table, found)
 
     def make_room(self, coming: Iterable[Identity]) -> list[str]:
         """Gives replicas the names that they have alongside new ones, and returns which of them were renamed."""
@@ -121,7 +121,7 @@ class ReplicaTables:
         is_left = any(name in known.former for known in self.known.values())
         if _PLAIN.fullmatch(name) and not name.startswith(".") and len(name) <= _LONGEST and not is_left:
             return ""
-        place = str(self._log.load(layout.CHANGES).location()).rsplit("/", 2)[0]
+        place = str(self._log.load(log_tables.CHANGES).location()).rsplit("/", 2)[0]
         # With letters that plain names do not have, so that no two names have one folder.
         folder = quote(name, safe="").replace(".", "%2E").replace("~", "%7E").replace("%", "!")
         if len(folder) > _LONGEST:
@@ -141,9 +141,9 @@ class ReplicaTables:
             and service_names(shape, kind) == service_names(replica.shape, kind)
         )
 
-    def transaction(self, java: Any, replica: Replica, shape: Shape) -> Any:
+    def transaction(self, iceberg_table: Any, replica: Replica, shape: Shape) -> Any:
         """A transaction of a replica's table, in which it has the columns of a shape: rows are committed together with them."""
-        change = java.newTransaction()
+        change = iceberg_table.newTransaction()
         if shape != replica.shape:
             update = change.updateSchema()
             self._alter(update, replica.shape, shape)
@@ -213,14 +213,14 @@ def _takes_a_name(before: Mapping[str, ReplicaColumn], shape: Shape) -> bool:
     return any(staying.get(column.name, column.id) != column.id for column in shape.columns)
 
 
-def _state_of(java: Any, snapshot: Any) -> ReplicaState:
+def _state_of(iceberg_table: Any, snapshot: Any) -> ReplicaState:
     """The state in a snapshot, or in the last one before it that has one: snapshots of maintenance have none."""
     while snapshot is not None:
         text = snapshot.summary().get(STATE)
         if text is not None:
             return msgspec.json.decode(text, type=ReplicaState)
         parent = snapshot.parentId()
-        snapshot = None if parent is None else java.snapshot(parent)
+        snapshot = None if parent is None else iceberg_table.snapshot(parent)
     return ReplicaState()
 
 

@@ -1,4 +1,4 @@
-"""Rows of JSON values into typed columns of one replica; values that do not fit are quarantined, never silently NULL."""
+"""Turns rows of JSON values into typed columns of one replica; values that do not fit are quarantined, never silently NULL."""
 
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
@@ -144,7 +144,7 @@ class TypedRows:
         """Whether a column is in no schema and no earlier value, and is wanted."""
         if version is not None and self.columns.policy == "ignore":
             return False
-        return self.columns.place(version, name) is None
+        return self.columns.target_of(version, name) is None
 
     def _meet(self, name: str, values: Iterable[bytes], encoding: str) -> None:
         kinds = kinds_of_values(values, types_of(encoding).untyped_read)

@@ -136,7 +136,7 @@ def _reason(error: Exception, value: bytes, kind: Type) -> str:
         return str(error)
     shown = (value if len(value) <= 60 else value[:57] + b"...").decode(errors="replace")
     if _HALF_PAIR.search(value):
-        return f"{shown} has half of a surrogate pair, which is no character: text cannot hold it"
+        return f"{shown} has half of a surrogate pair, which is not a character: text cannot hold it"
     return f"{shown} is not a value of type {kind}: {error}"
 
 

@@ -24,7 +24,7 @@ class FilesSource:
     ) -> None:
         self.name, self.format, self.options = records.source, records.format, records.options
         self._path, self._folder, self._carrier = path, folder, carrier
-        self._most_bytes, self._most_files = batch_bytes, batch_files
+        self._max_bytes, self._max_files = batch_bytes, batch_files
         self._known: dict[str, File] = {}
         self._warnings: list[str] = []
         self._reported: set[File] = set()
@@ -39,7 +39,7 @@ class FilesSource:
         for file in files_plan.parse_plan(plan).files:
             self._known[file.path] = file
 
-    def next(self) -> str | None:
+    def plan_next(self) -> str | None:
         """The new files in the order of their names, up to the limits of a batch; at least one."""
         chosen: list[File] = []
         self.has_more, size = False, 0
@@ -54,7 +54,7 @@ class FilesSource:
                 self.has_more = True
                 continue
             size += file.size or 0
-            if chosen and (size > self._most_bytes or len(chosen) == self._most_files):
+            if chosen and (size > self._max_bytes or len(chosen) == self._max_files):
                 self.has_more = True
                 break
             chosen.append(file)
@@ -143,7 +143,7 @@ class FilesSource:
             if not self._known:
                 self._warn(str(error))
             elif folder is not None and files_plan.relative(folder, self._folder) not in self._known:
-                # Whoever took it away, by an unmount perhaps, may put files there that are not seen now.
+                # The folder may come back, after a remount say, with files that are not visible now.
                 self.has_more = True
                 self._warn(f"{printable(folder)}: the folder is gone; its files are read when it is there again")
             return []

@@ -9,7 +9,7 @@ import pyarrow as pa
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as f
 
-from changeling.model import layout
+from changeling.model import arrow_layouts
 from changeling.spark.frames import origins
 
 TRANSFER = pa.schema(
@@ -43,9 +43,9 @@ class KafkaReader:
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[tuple[pa.RecordBatch, pa.RecordBatch]]:
         """One output batch for each input batch."""
-        rejects = pa.RecordBatch.from_pylist([], schema=layout.REJECTS)
+        rejects = pa.RecordBatch.from_pylist([], schema=arrow_layouts.REJECTS)
         for batch in batches:
-            yield _records(layout.conform(batch, TRANSFER), self.topics), rejects
+            yield _records(arrow_layouts.conform(batch, TRANSFER), self.topics), rejects
 
 
 def _records(batch: pa.RecordBatch, topics: dict[str, int]) -> pa.RecordBatch:
@@ -61,14 +61,14 @@ def _records(batch: pa.RecordBatch, topics: dict[str, int]) -> pa.RecordBatch:
             batch.column("topic"),
             origins(batch.num_rows, place),
         ],
-        schema=layout.RECORDS,
+        schema=arrow_layouts.RECORDS,
     )
 
 
 def _headers(texts: pa.Array) -> pa.Array:
     if texts.null_count == len(texts):
-        return pa.nulls(len(texts), layout.HEADERS)
-    return pa.array([None if text is None else _decoded(text) for text in texts.to_pylist()], layout.HEADERS)
+        return pa.nulls(len(texts), arrow_layouts.HEADERS)
+    return pa.array([None if text is None else _decoded(text) for text in texts.to_pylist()], arrow_layouts.HEADERS)
 
 
 def _decoded(text: str) -> list[dict[str, str | bytes | None]]:

@@ -35,7 +35,7 @@ def is_pattern(topic: str) -> bool:
     return any(letter in topic for letter in "*?[")
 
 
-class Seen(msgspec.Struct, frozen=True, array_like=True):
+class SeenTopic(msgspec.Struct, frozen=True, array_like=True):
     """A topic that was planned. One that was recreated under the same name, or lost its end, is added once more."""
 
     name: str
@@ -45,7 +45,7 @@ class Seen(msgspec.Struct, frozen=True, array_like=True):
 class KafkaPlan(msgspec.Struct, frozen=True):
     """One batch: all topics that were planned so far, in the order of their appearance, and what to read of them now."""
 
-    topics: tuple[Seen, ...]
+    topics: tuple[SeenTopic, ...]
     ranges: dict[str, dict[int, Span]]
 
     @staticmethod
@@ -90,7 +90,9 @@ class Gap:
     doubtful: bool = False
 
 
-def gaps(seen: Iterable[Seen], needed: Mapping[str, Mapping[int, Span]], current: Mapping[str, Topic]) -> Iterator[Gap]:
+def gaps(
+    seen: Iterable[SeenTopic], needed: Mapping[str, Mapping[int, Span]], current: Mapping[str, Topic]
+) -> Iterator[Gap]:
     """What is missing of the needed spans. An empty span needs its offset: it must be reachable without a jump."""
     ids = _ids(seen)
     for name, spans in needed.items():
@@ -120,7 +122,7 @@ def _gap(name: str, partition: int, needed: Span, topic: Topic) -> Iterator[Gap]
         yield Gap(name, partition, why, available.start)
 
 
-def _ids(seen: Iterable[Seen]) -> dict[str, str | None]:
+def _ids(seen: Iterable[SeenTopic]) -> dict[str, str | None]:
     return {topic.name: topic.id for topic in seen}
 
 
@@ -151,7 +153,7 @@ class Progress:
 
     def __init__(self) -> None:
         self._begun = False
-        self._seen: tuple[Seen, ...] = ()
+        self._seen: tuple[SeenTopic, ...] = ()
         self._ends: dict[str, dict[int, int]] = {}
 
     def remember(self, plan: KafkaPlan) -> None:
@@ -187,7 +189,7 @@ class Progress:
         """The names of all topics that were planned."""
         return list(self._ends)
 
-    def next(
+    def plan_next(
         self,
         current: Mapping[str, Topic],
         skipped: Iterable[Gap],
@@ -208,7 +210,7 @@ class Progress:
                 }
                 for name, topic in sorted(current.items())
             }
-            return KafkaPlan(tuple(Seen(name, current[name].id) for name in ends), ends)
+            return KafkaPlan(tuple(SeenTopic(name, current[name].id) for name in ends), ends)
         skipped = list(skipped)
         spans = self._spans(current, skipped)
         if not spans:
@@ -218,7 +220,7 @@ class Progress:
         for (name, partition, span), count in zip(spans, counts, strict=True):
             ranges.setdefault(name, {})[partition] = Span(span.start, span.start + count)
         known = {topic.name for topic in self._seen} - {gap.topic for gap in skipped if gap.renewed}
-        added = tuple(Seen(name, current[name].id) for name in ranges if name not in known)
+        added = tuple(SeenTopic(name, current[name].id) for name in ranges if name not in known)
         return KafkaPlan(self._seen + added, ranges)
 
     def _see(self, plan: KafkaPlan) -> None:

@@ -61,7 +61,7 @@ class KafkaPlanner:
         """Adds an earlier plan, in the order of batches: its records are not planned again."""
         self._progress.remember(KafkaPlan.parse(plan))
 
-    def next(self) -> str | None:
+    def plan_next(self) -> str | None:
         """The plan of the next batch; None where there is nothing new. The plan is not remembered yet.
 
         Raises `ChangelingError` where the cluster cannot be reached, and where records are lost and `on_gap` is fail.
@@ -79,7 +79,7 @@ class KafkaPlanner:
                 self._warn(f"there is no topic {topic!r} yet")
         if self._present is not None:
             current = limited(current, self._present)
-        plan = self._progress.next(current, found, self._batch_records, self._start)
+        plan = self._progress.plan_next(current, found, self._batch_records, self._start)
         self.has_more = plan is not None and plan.records >= self._batch_records
         return None if plan is None else plan.text()
 

@@ -32,7 +32,7 @@ _PATIENCE = 60.0
 """Seconds until a snapshot that open transactions prevented is tried again."""
 _IDLE_BYTES = 16 * 1024 * 1024
 """How much of the log may pass without a captured change before the slot is advanced anyway."""
-_LEAST_BYTES = 1024 * 1024
+_MIN_BYTES = 1024 * 1024
 """Less of the log than this is not worth a task."""
 
 
@@ -107,14 +107,14 @@ class PostgresSource:
         """The tables that cannot be captured as they are."""
         return {str(table): why for table, why in self._capture.chosen.left_out.items()}
 
-    def next(self) -> str | None:
+    def plan_next(self) -> str | None:
         """Parts of tables that are not completed, then the log; while a table is added, both in turn."""
         with self._reaching():
             plan = self._next()
         return None if plan is None else plans.format_plan(plan)
 
     def stop_at_present(self) -> None:
-        """What commits from now on is left for another run."""
+        """Transactions that commit from now on are left for another run."""
         with self._reaching():
             self._open()
             self._altered.look()
@@ -129,7 +129,7 @@ class PostgresSource:
             raise unreachable(self._settings.url, error) from None
 
     def stop_at(self, position: int) -> None:
-        """What commits from an LSN on is left for another run."""
+        """Transactions that commit from an LSN on are left for another run."""
         self._present, self._end_was_given = position, True
 
     def nothing(self) -> str:
@@ -168,7 +168,7 @@ class PostgresSource:
         # An empty range needs no reader that queries the server.
         rows = 1 if known.start < known.end or known.altered else 0
         stream = StreamReader(self._capture.tables(), self._settings.slot, self._capture.publications, known)
-        return _input(spark, rows, stream, in_driver=known.end - known.start <= _LEAST_BYTES)
+        return _input(spark, rows, stream, in_driver=known.end - known.start <= _MIN_BYTES)
 
     def known_schemas(self, plan: str) -> list[KnownSchema]:
         """The schemas of the tables in a snapshot."""

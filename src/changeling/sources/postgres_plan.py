@@ -13,7 +13,7 @@ PART_BYTES = 64 * 1024 * 1024
 BLOCK = 8192
 
 
-class Part(msgspec.Struct, frozen=True, array_like=True):
+class TablePart(msgspec.Struct, frozen=True, array_like=True):
     """Blocks of one leaf of a table, from the first up to, not including, the last; None is the end."""
 
     table: TableName
@@ -50,7 +50,7 @@ class Snapshot(msgspec.Struct, frozen=True, tag_field="kind", tag="snapshot"):
 
     system: str
     point: int
-    parts: tuple[Part, ...]
+    parts: tuple[TablePart, ...]
     start: int
     """The LSN at which the stream continues."""
     moment: int
@@ -79,18 +79,18 @@ def bytes_of(plan: PostgresPlan) -> int:
     return sum(PART_BYTES if part.end is None else (part.end - part.first) * BLOCK for part in plan.parts)
 
 
-def parts_of(table: TableName, leaves: list[Leaf], blocks: int = PART_BYTES // BLOCK) -> Iterator[Part]:
+def parts_of(table: TableName, leaves: list[Leaf], blocks: int = PART_BYTES // BLOCK) -> Iterator[TablePart]:
     """A table in parts of about `blocks` blocks; at least one, so that an empty table is completed as well."""
     if not leaves:
-        yield Part(table, 0, "", "", 0, 0, True)
+        yield TablePart(table, 0, "", "", 0, 0, True)
     for number, leaf in enumerate(leaves):
         starts = range(0, max(1, leaf.blocks), blocks)
         for first in starts:
             end = first + blocks if first != starts[-1] else None
             last = end is None and number == len(leaves) - 1
-            yield Part(table, number, leaf.schema, leaf.name, first, end, last)
+            yield TablePart(table, number, leaf.schema, leaf.name, first, end, last)
 
 
-def batch(parts: Iterable[Part], most: int) -> tuple[Part, ...]:
+def batch(parts: Iterable[TablePart], most: int) -> tuple[TablePart, ...]:
     """The first `most` parts."""
     return tuple(part for part, _ in zip(parts, range(most), strict=False))

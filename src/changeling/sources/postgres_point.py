@@ -7,7 +7,7 @@ from time import monotonic, sleep
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 
-from changeling.model import layout
+from changeling.model import arrow_layouts
 from changeling.model.position import encode
 from changeling.model.table import TableName, TableSchema, schema_from_json
 from changeling.postgres.catalog import CatalogTable
@@ -105,7 +105,9 @@ class TablesAtPoint:
         parts = tuple(plans.parts_of(table, self._locked.leaves[table], _BLOCKS))
         plan = Snapshot(self._server.system, self._point.lsn, parts, self._point.lsn, self._locked.time, {})
         reader = SnapshotReader(self._capture.tables(), plan, self._point.snapshot, self._locked.relations)
-        return run(spark.range(0, len(parts), 1, max(1, len(parts))), _Changes(reader, schema_id), layout.CHANGES)
+        return run(
+            spark.range(0, len(parts), 1, max(1, len(parts))), _Changes(reader, schema_id), arrow_layouts.CHANGES
+        )
 
 
 @dataclass(frozen=True)
@@ -117,7 +119,7 @@ class _Changes:
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for changes, _ in self.reader(batches):
-            columns = {name: changes.column(name) for name in layout.CHANGES.names}
+            columns = {name: changes.column(name) for name in arrow_layouts.CHANGES.names}
             columns["schema_id"] = pa.repeat(pa.scalar(self.schema_id, pa.int64()), changes.num_rows)
             columns["schema"] = pa.nulls(changes.num_rows, pa.string())
-            yield pa.record_batch([columns[name] for name in layout.CHANGES.names], schema=layout.CHANGES)
+            yield pa.record_batch([columns[name] for name in arrow_layouts.CHANGES.names], schema=arrow_layouts.CHANGES)

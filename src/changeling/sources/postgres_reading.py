@@ -11,7 +11,7 @@ import psycopg
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from changeling.model import layout
+from changeling.model import arrow_layouts
 from changeling.model.errors import ChangelingError
 from changeling.model.position import encode
 from changeling.model.table import TableName
@@ -29,7 +29,7 @@ Read = tuple[pa.RecordBatch, pa.RecordBatch]
 _MESSAGES = 20_000
 _WAITING = 4
 """How many chunks of messages may wait to be decoded."""
-NO_REJECTS = pa.RecordBatch.from_pylist([], schema=layout.REJECTS)
+NO_REJECTS = pa.RecordBatch.from_pylist([], schema=arrow_layouts.REJECTS)
 
 
 @dataclass(frozen=True)
@@ -154,7 +154,7 @@ def _schema_changes(source: str, slot: str, plan: Stream) -> pa.RecordBatch:
         }
         for number, one in enumerate(plan.altered)
     ]
-    return pa.RecordBatch.from_pylist(rows, schema=layout.CHANGES)
+    return pa.RecordBatch.from_pylist(rows, schema=arrow_layouts.CHANGES)
 
 
 def _fetched(url: str, connection: Connection, slot: Slot, publications: str, end: int) -> Iterator[list[bytes]]:

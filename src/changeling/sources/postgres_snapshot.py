@@ -15,7 +15,7 @@ from changeling.postgres.catalog import CatalogTable
 from changeling.postgres.published_table import PublishedTable
 from changeling.postgres.slot import ExportedSnapshot
 from changeling.sources.postgres_capture import LockedTables
-from changeling.sources.postgres_plan import BLOCK, Part, Snapshot, batch
+from changeling.sources.postgres_plan import BLOCK, Snapshot, TablePart, batch
 from changeling.sources.postgres_reading import Tables
 from changeling.sources.source import KnownSchema, SnapshotShare
 
@@ -34,7 +34,7 @@ class RunningSnapshot:
 
     point: ExportedSnapshot
     locked: LockedTables
-    left: list[Part]
+    left: list[TablePart]
     asked: dict[str, str]
     """The requests that were open when it began."""
     replaces_rows: bool
@@ -95,7 +95,7 @@ class RunningSnapshot:
         return not self.left
 
 
-_MOST_HELD_BYTES = 1024**3
+_MAX_HELD_BYTES = 1024**3
 """DDL on larger tables is never blocked: the wait would be too long."""
 
 
@@ -122,4 +122,4 @@ class LockContention:
     def blocks_ddl(self, locked: LockedTables) -> bool:
         """Whether DDL on these tables has to wait until they are read."""
         size = sum(leaf.blocks for leaves in locked.leaves.values() for leaf in leaves) * BLOCK
-        return size <= _MOST_HELD_BYTES and any(self._conflicts[table.spelled()] for table in locked.leaves)
+        return size <= _MAX_HELD_BYTES and any(self._conflicts[table.spelled()] for table in locked.leaves)

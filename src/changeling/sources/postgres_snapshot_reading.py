@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from psycopg import sql
 
-from changeling.model import layout
+from changeling.model import arrow_layouts
 from changeling.model.errors import ChangelingError
 from changeling.model.position import encode
 from changeling.postgres.catalog import Connection
@@ -19,7 +19,7 @@ from changeling.postgres.connection import connect, unreachable
 from changeling.postgres.published_table import PublishedTable
 from changeling.postgres.relation import Relation
 from changeling.postgres.rows import Blocks, read_rows
-from changeling.sources.postgres_plan import Part, Snapshot
+from changeling.sources.postgres_plan import Snapshot, TablePart
 from changeling.sources.postgres_reading import NO_REJECTS, Read, Tables
 
 _LOCK_SECONDS = 1.0
@@ -45,7 +45,7 @@ class SnapshotReader:
             for number in batch.column(0).to_pylist():
                 yield from self._part(self.plan.parts[number])
 
-    def _part(self, part: Part) -> Iterator[Read]:
+    def _part(self, part: TablePart) -> Iterator[Read]:
         url, relation = self.tables.url, self.relations[part.table.spelled()]
         schema, name = part.table.schema or "", part.table.name
         rules, condition = self.tables.rules_of(schema, name), dict(self.tables.filters).get((schema, name))
@@ -77,7 +77,7 @@ class _PartChanges:
     """A part of a snapshot as changes; positions come from row numbers in it, so reading it again gives the same positions."""
 
     source: str
-    part: Part
+    part: TablePart
     plan: Snapshot
 
     def reads(self, rows: pa.RecordBatch, before: int) -> pa.RecordBatch:
@@ -121,20 +121,20 @@ class _PartChanges:
         columns = {
             **given,
             "source": same(self.source, pa.string()),
-            "table": layout.tables_array([self.part.table]).take(pa.array(np.zeros(len(offsets), np.int32))),
+            "table": arrow_layouts.tables_array([self.part.table]).take(pa.array(np.zeros(len(offsets), np.int32))),
             "op": same(op, pa.string()),
             "before_image": same("none", pa.string()),
             "after_image": same(after_image, pa.string()),
             "encoding": same("canonical", pa.string()),
             "commit_time": same(self.plan.moment, pa.int64()),
             "origin": pa.StructArray.from_arrays(
-                [place[one.name] for one in layout.ORIGIN], fields=list(layout.ORIGIN)
+                [place[one.name] for one in arrow_layouts.ORIGIN], fields=list(arrow_layouts.ORIGIN)
             ),
             "arrived": same(False, pa.bool_()),
         }
         return pa.RecordBatch.from_arrays(
-            [columns.get(one.name, pa.nulls(len(offsets), one.type)) for one in layout.CHANGES],
-            names=layout.CHANGES.names,
+            [columns.get(one.name, pa.nulls(len(offsets), one.type)) for one in arrow_layouts.CHANGES],
+            names=arrow_layouts.CHANGES.names,
         )
 
 

@@ -108,7 +108,7 @@ class Source(Protocol):
     def remember(self, plan: str) -> None:
         """Adds an earlier plan, in the order of batches: its records are not planned again."""
 
-    def next(self) -> str | None:
+    def plan_next(self) -> str | None:
         """The plan of the next batch, bounded; None where there is nothing new. The plan is not remembered yet."""
 
     @property

@@ -11,11 +11,11 @@ from changeling.formats import registry
 from changeling.formats.decoding import Decoder
 from changeling.formats.format import read_options, write_options
 from changeling.formats.options import ReadOptions, WriteOptions
-from changeling.model import layout
+from changeling.model import arrow_layouts
 from changeling.spark.adapter import run
 from changeling.spark.frames import OriginFiller, numbered_changes, wire_records
 from changeling.spark.numbering import NumberedEncoder
-from changeling.spark.outcome import Part
+from changeling.spark.rows_and_rejects import Shows
 
 
 class Decoded(NamedTuple):
@@ -38,15 +38,15 @@ def decode(frame: DataFrame, format: str, **options: Any) -> Decoded:
     Only the column `value` is required; the frames of Spark's Kafka source are accepted as they are (see
     `frames.wire_records`). Options are those of `changeling.decode`.
     """
-    return Decoded(*(_decoded(frame, format, options, part) for part in (Part.ROWS, Part.REJECTS)))
+    return Decoded(*(_decoded(frame, format, options, part) for part in (Shows.ROWS, Shows.REJECTS)))
 
 
 def decode_both(frame: DataFrame, format: str, **options: Any) -> DataFrame:
     """Changes and rejects in one frame and one pass: the columns of a change and `reject`, which is null in changes.
 
-    For callers that use both, such as a streaming `foreachBatch`: persist it, then separate the two with `outcome.split`.
+    For callers that use both, such as a streaming `foreachBatch`: persist it, then separate the two with `rows_and_rejects.split`.
     """
-    return _decoded(frame, format, options, Part.BOTH)
+    return _decoded(frame, format, options, Shows.BOTH)
 
 
 def encode(frame: DataFrame, format: str, **options: Any) -> Encoded:
@@ -57,48 +57,48 @@ def encode(frame: DataFrame, format: str, **options: Any) -> Encoded:
     (from 1), `counts` (a struct of `insert`, `update`, `delete`, `replace`: running totals, this change included) and `standing`
     (a struct of `ordinal`, `events`, `moved`: what precedes the change in its transaction, see `formats.transaction_progress`).
     """
-    return Encoded(*(_encoded(frame, format, options, part) for part in (Part.ROWS, Part.REJECTS)))
+    return Encoded(*(_encoded(frame, format, options, part) for part in (Shows.ROWS, Shows.REJECTS)))
 
 
 def encode_both(frame: DataFrame, format: str, **options: Any) -> DataFrame:
     """Records and rejects in one frame and one pass, as `decode_both` gives changes."""
-    return _encoded(frame, format, options, Part.BOTH)
+    return _encoded(frame, format, options, Shows.BOTH)
 
 
-def _decoded(frame: DataFrame, format: str, options: dict[str, Any], part: Part) -> DataFrame:
+def _decoded(frame: DataFrame, format: str, options: dict[str, Any], part: Shows) -> DataFrame:
     kernel = DecodeKernel(format, read_options(registry.get(format), options), part)
-    return run(wire_records(frame), kernel, part.layout(layout.CHANGES))
+    return run(wire_records(frame), kernel, part.layout(arrow_layouts.CHANGES))
 
 
-def _encoded(frame: DataFrame, format: str, options: dict[str, Any], part: Part) -> DataFrame:
+def _encoded(frame: DataFrame, format: str, options: dict[str, Any], part: Shows) -> DataFrame:
     kernel = EncodeKernel(format, write_options(registry.get(format), options), part)
-    return run(numbered_changes(frame), kernel, part.layout(layout.RECORDS))
+    return run(numbered_changes(frame), kernel, part.layout(arrow_layouts.RECORDS))
 
 
 @dataclass(frozen=True)
 class DecodeKernel:
-    """Batches of layout `RECORDS` into changes and rejects."""
+    """Decodes batches of layout `RECORDS`."""
 
     format: str
     options: ReadOptions
-    part: Part
+    part: Shows
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """One output batch for each input batch."""
         decoder = Decoder(registry.get(self.format), self.options)
         fill_origins = OriginFiller()
         for batch in batches:
-            decoded = decoder(fill_origins(layout.conform(batch, layout.RECORDS)))
+            decoded = decoder(fill_origins(arrow_layouts.conform(batch, arrow_layouts.RECORDS)))
             yield self.part.of(decoded.changes, decoded.rejects)
 
 
 @dataclass(frozen=True)
 class EncodeKernel:
-    """Batches of layout `CHANGES`, with numbers or without, into records and rejects."""
+    """Encodes batches of layout `CHANGES`, with numbers or without."""
 
     format: str
     options: WriteOptions
-    part: Part
+    part: Shows
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """One output batch or more for each input batch, in order."""

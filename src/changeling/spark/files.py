@@ -1,4 +1,4 @@
-"""Files into changes: the tasks that decode the files open them, so that their text never crosses the JVM."""
+"""Decodes files: the tasks that decode them open them, so that their text never crosses the JVM."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -16,18 +16,18 @@ from changeling.formats.decoding import Decoder
 from changeling.formats.format import read_options
 from changeling.formats.framing import Framing, JsonValues
 from changeling.formats.options import ReadOptions
-from changeling.model import layout
+from changeling.model import arrow_layouts
 from changeling.model.errors import ChangelingError
 from changeling.spark.adapter import run
 from changeling.spark.dialects import Decoded
 from changeling.spark.frames import origins
-from changeling.spark.outcome import Part
+from changeling.spark.rows_and_rejects import Shows
 from changeling.spark.splits import SPLIT_BYTES, Split, line_count, lines, numbered, splits
 
 _GZIP = b"\x1f\x8b"
 _BATCH_ROWS = 8192
 _BATCH_BYTES = 8 * 1024 * 1024
-_LEAST_BYTES = 1024 * 1024
+_MIN_BYTES = 1024 * 1024
 """Less work than this is not worth a task."""
 _COUNTED = pa.schema([("split", pa.int64()), ("lines", pa.int64())])
 
@@ -50,7 +50,7 @@ def decode_files(
     given = [paths] if isinstance(paths, str) else list(paths)
     checked = read_options(registry.get(format), options)
     reader = reader_of(spark, places.expand(given), FileRecords(format, checked, carrier), split_bytes=split_bytes)
-    return Decoded(*(_decoded(spark, reader, part) for part in (Part.ROWS, Part.REJECTS)))
+    return Decoded(*(_decoded(spark, reader, part) for part in (Shows.ROWS, Shows.REJECTS)))
 
 
 @dataclass(frozen=True)
@@ -88,8 +88,8 @@ class FilePart:
     split: Split | None = None
 
 
-def _decoded(spark: SparkSession, reader: "FilesReader", part: Part) -> DataFrame:
-    return run(reader.frame(spark), FilesKernel(reader, part), part.layout(layout.CHANGES))
+def _decoded(spark: SparkSession, reader: "FilesReader", part: Shows) -> DataFrame:
+    return run(reader.frame(spark), FilesKernel(reader, part), part.layout(arrow_layouts.CHANGES))
 
 
 def _tasks(
@@ -100,25 +100,25 @@ def _tasks(
     large = [place for place in found if may_split and _is_splittable(place, split_bytes)]
     cut = _counted(spark, [splits(place.path, split_bytes) for place in large], records.options.record_bytes)
     share = sum(place.size or 0 for place in found) // (2 * spark.sparkContext.defaultParallelism)
-    return shared_out(found, first, max(min(share, split_bytes), _LEAST_BYTES), cut)
+    return shared_out(found, first, max(min(share, split_bytes), _MIN_BYTES), cut)
 
 
 def shared_out(
-    found: Sequence[FileRef], first: int, most: int, cut: Mapping[str, Sequence[Split]] | None = None
+    found: Sequence[FileRef], first: int, limit: int, cut: Mapping[str, Sequence[Split]] | None = None
 ) -> list[list[FilePart]]:
-    """The file parts of each task: files of up to `most` bytes together, or one that is larger; those that are `cut`, by split."""
+    """The file parts of each task: files of up to `limit` bytes together, or one that is larger; those that are `cut`, by split."""
     tasks: list[list[FilePart]] = []
-    # Less than none: an empty file needs a task, too.
+    # Negative, so that an empty first file opens a task as well.
     room = -1
     for ordinal, place in enumerate(found, first):
         if parts := (cut or {}).get(place.path):
             tasks += [[FilePart(ordinal, place, part)] for part in parts]
             room = -1
             continue
-        size = most if place.size is None else place.size
+        size = limit if place.size is None else place.size
         if size > room:
             tasks.append([])
-            room = most
+            room = limit
         tasks[-1].append(FilePart(ordinal, place))
         room -= size
     return tasks
@@ -151,7 +151,7 @@ def _counted(spark: SparkSession, files: list[list[Split]], limit: int) -> dict[
 
 @dataclass(frozen=True)
 class CountKernel:
-    """The numbers of splits into their line counts."""
+    """Counts the lines of splits, given their numbers."""
 
     splits: list[Split]
     limit: int
@@ -166,7 +166,7 @@ class CountKernel:
 
 @dataclass(frozen=True)
 class FilesReader:
-    """The numbers of tasks into the records of their files, and into rejects for what is no record."""
+    """Reads the records of the files of tasks, given the numbers of the tasks; rejects what is not a record."""
 
     records: FileRecords
     tasks: list[list[FilePart]]
@@ -178,12 +178,12 @@ class FilesReader:
     def few(self) -> pa.RecordBatch | None:
         """The rows of the frame where all files together are not worth a task; else None."""
         sizes = [part.place.size for task in self.tasks for part in task]
-        if None in sizes or sum(size or 0 for size in sizes) > _LEAST_BYTES:
+        if None in sizes or sum(size or 0 for size in sizes) > _MIN_BYTES:
             return None
         return pa.record_batch({"id": pa.array(range(len(self.tasks)), pa.int64())})
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[tuple[pa.RecordBatch, pa.RecordBatch]]:
-        """Batches of some thousand records: larger ones take longer to cross to the JVM.
+        """Batches of some thousand records.
 
         A file that changed since it was listed raises `ChangelingError`.
         """
@@ -213,10 +213,10 @@ class FilesReader:
 
 @dataclass(frozen=True)
 class FilesKernel:
-    """The numbers of tasks into the changes and rejects of their files."""
+    """Decodes the files of tasks, given the numbers of the tasks."""
 
     reader: FilesReader
-    part: Part
+    part: Shows
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """One output batch for each that is read, and one more where something is no record."""
@@ -225,11 +225,11 @@ class FilesKernel:
         for records, rejects in self.reader(batches):
             decoded = decoder(records)
             yield self.part.of(decoded.changes, decoded.rejects)
-            if rejects.num_rows and self.part is not Part.ROWS:
+            if rejects.num_rows and self.part is not Shows.ROWS:
                 yield self.part.of(decoded.changes.slice(0, 0), rejects)
 
 
-_NO_REJECTS = pa.RecordBatch.from_pylist([], layout.REJECTS)
+_NO_REJECTS = pa.RecordBatch.from_pylist([], arrow_layouts.REJECTS)
 
 
 def _numbers(batches: Iterable[pa.RecordBatch]) -> Iterator[int]:
@@ -247,13 +247,14 @@ def _records(values: pa.Array, part: FilePart, first: int) -> pa.RecordBatch:
     origin = origins(count, known)
     columns = {"value": values, "origin": origin}
     return pa.record_batch(
-        [columns.get(field.name, pa.nulls(count, field.type)) for field in layout.RECORDS], schema=layout.RECORDS
+        [columns.get(field.name, pa.nulls(count, field.type)) for field in arrow_layouts.RECORDS],
+        schema=arrow_layouts.RECORDS,
     )
 
 
 def _with_ordinal(batch: pa.RecordBatch, ordinal: int) -> pa.RecordBatch:
     """The batch of one file with its place among all of them: its reader knew of no other file."""
     at = batch.schema.get_field_index("origin")
-    known = dict(zip((field.name for field in layout.ORIGIN), batch.column(at).flatten(), strict=True))
+    known = dict(zip((field.name for field in arrow_layouts.ORIGIN), batch.column(at).flatten(), strict=True))
     known["ordinal"] = pa.repeat(pa.scalar(ordinal, pa.int64()), batch.num_rows)
     return batch.set_column(at, batch.schema.field(at), origins(batch.num_rows, known))

@@ -6,12 +6,12 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as f
 from pyspark.sql.types import ArrayType, BinaryType, StringType, StructField, StructType
 
-from changeling.model import layout
+from changeling.model import arrow_layouts
 from changeling.model.errors import UsageError
 from changeling.spark.adapter import spark_schema
 from changeling.spark.numbering import COUNTS, NUMBER, STANDING
 
-_SCHEMA = spark_schema(layout.RECORDS)
+_SCHEMA = spark_schema(arrow_layouts.RECORDS)
 
 
 def wire_records(frame: DataFrame) -> DataFrame:
@@ -59,7 +59,7 @@ def _origin(frame: DataFrame) -> Column:
         given = {name: f.col(name) for name in ("topic", "partition", "offset")}
     else:
         return _or_null(frame, "origin")
-    fields = spark_schema(pa.schema(list(layout.ORIGIN)))
+    fields = spark_schema(pa.schema(list(arrow_layouts.ORIGIN)))
     return f.struct(
         *(given.get(field.name, f.lit(None)).cast(field.dataType).alias(field.name) for field in fields)
     ).alias("origin")
@@ -86,12 +86,12 @@ class OriginFiller:
             "record": pa.array(range(self._row, self._row + count), pa.int64()),
         }
         self._row += count
-        return batch.set_column(at, layout.RECORDS.field(at), origins(count, known))
+        return batch.set_column(at, arrow_layouts.RECORDS.field(at), origins(count, known))
 
 
 def origins(count: int, known: dict[str, pa.Array]) -> pa.Array:
     """`count` origins of which only these fields are known."""
-    fields = list(layout.ORIGIN)
+    fields = list(arrow_layouts.ORIGIN)
     return pa.StructArray.from_arrays(
         [known.get(field.name, pa.nulls(count, field.type)) for field in fields], fields=fields
     )
@@ -104,7 +104,7 @@ def numbered_changes(frame: DataFrame) -> DataFrame:
     """
     if "op" not in frame.columns:
         raise UsageError(f"changes need a column 'op'; the frame has only {', '.join(frame.columns)}")
-    wanted = [*layout.CHANGES, *(field for field in (NUMBER, COUNTS, STANDING) if field.name in frame.columns)]
+    wanted = [*arrow_layouts.CHANGES, *(field for field in (NUMBER, COUNTS, STANDING) if field.name in frame.columns)]
     return frame.select(*(_change_column(frame, field) for field in spark_schema(pa.schema(wanted))))
 
 

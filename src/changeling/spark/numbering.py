@@ -9,7 +9,7 @@ from changeling.formats.encoding import Encoded, Encoder, Numbering
 from changeling.formats.format import Counts, Format
 from changeling.formats.options import WriteOptions
 from changeling.formats.transaction_progress import TransactionProgress
-from changeling.model import layout
+from changeling.model import arrow_layouts
 
 NUMBER = pa.field("number", pa.int64())
 """The running number of a change in the whole output, from 1."""
@@ -28,7 +28,7 @@ class NumberedEncoder:
 
     def __call__(self, batch: pa.RecordBatch) -> Iterator[Encoded]:
         """Encodes a batch of layout `CHANGES`, with or without the columns `NUMBER`, `COUNTS` and `STANDING`."""
-        changes = layout.conform(batch, layout.CHANGES)
+        changes = arrow_layouts.conform(batch, arrow_layouts.CHANGES)
         for start, stop in _runs(batch):
             run = changes.slice(start, stop - start)
             before = self._before(batch.slice(start, stop - start), changes.slice(start, 1))

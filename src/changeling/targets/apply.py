@@ -15,7 +15,7 @@ from changeling.replicas.staged_rows import column_name
 from changeling.targets.schema_changes import Connection, names
 from changeling.targets.snapshot_diff import COUNT
 from changeling.targets.staging_table import Staged
-from changeling.targets.table_mapping import Place
+from changeling.targets.table_mapping import TargetTable
 
 _N = sql.Identifier(COUNT)
 
@@ -51,7 +51,7 @@ def check_complete(connection: Connection, staged: Staged) -> None:
         )
 
 
-def apply(connection: Connection, place: Place, shape: Shape, staged: Staged, mode: ApplyMode) -> Applied:
+def apply(connection: Connection, place: TargetTable, shape: Shape, staged: Staged, mode: ApplyMode) -> Applied:
     """Applies staged rows to their table, within the open transaction."""
     statements = _Statements(place, shape, staged)
     if mode is ApplyMode.ALL:
@@ -69,7 +69,7 @@ def apply(connection: Connection, place: Place, shape: Shape, staged: Staged, mo
 
 
 class _Statements:
-    def __init__(self, place: Place, shape: Shape, staged: Staged) -> None:
+    def __init__(self, place: TargetTable, shape: Shape, staged: Staged) -> None:
         self._table, self._shape, self._staged = place.quoted, shape, staged
         self._places = {column.id: sql.Identifier(column_name(at)) for at, column in enumerate(shape.columns)}
         self._rest = [column for column in shape.columns if column.id not in shape.key]

@@ -15,7 +15,7 @@ from psycopg import sql
 
 from changeling.iceberg.failpoints import reach
 from changeling.iceberg.lake import Lake
-from changeling.log import layout
+from changeling.log import log_tables
 from changeling.model.errors import ChangelingError
 from changeling.postgres.connection import connect, unreachable
 from changeling.replicas.points import Point, points_of
@@ -26,7 +26,7 @@ from changeling.targets.schema_changes import Connection, existing_tables
 from changeling.targets.snapshot_diff import Differences
 from changeling.targets.staging_table import drop_stages
 from changeling.targets.sync_plan import Planner, TableTask
-from changeling.targets.table_mapping import SERVICE, Place, Wanted
+from changeling.targets.table_mapping import SERVICE, TargetTable, Wanted
 from changeling.targets.table_sync import StagedTask, begin, finish
 from changeling.targets.target_state import Ledger, TargetStatus, fetch_status
 
@@ -36,9 +36,9 @@ _SETTINGS = {"search_path": "pg_catalog", "lock_timeout": "30s"}
 
 @dataclass(frozen=True)
 class SyncedTable:
-    """What was written to one table."""
+    """The changes that were written to one table."""
 
-    place: Place
+    place: TargetTable
     written: int
     deleted: int
     whole: bool
@@ -123,13 +123,13 @@ class PostgresTarget:
 
     def _log(self) -> str | None:
         """The id of the pipeline's log; None where it has none yet."""
-        if self._known_log is None and layout.POINTS.name in self._lake.names():
-            self._known_log = self._lake.load(layout.POINTS).uuid().toString()
+        if self._known_log is None and log_tables.POINTS.name in self._lake.names():
+            self._known_log = self._lake.load(log_tables.POINTS).uuid().toString()
         return self._known_log
 
     def _state(self) -> int | None:
         """The snapshot of the table `points`; None where it is empty."""
-        snapshot = self._lake.load(layout.POINTS).currentSnapshot()
+        snapshot = self._lake.load(log_tables.POINTS).currentSnapshot()
         return None if snapshot is None else int(snapshot.snapshotId())
 
     def _move(
@@ -184,7 +184,7 @@ def _synced(done: list[tuple[StagedTask, Applied]]) -> list[SyncedTable]:
     ]
 
 
-def _drop_all(connection: Connection, ledger: Ledger) -> list[Place]:
+def _drop_all(connection: Connection, ledger: Ledger) -> list[TargetTable]:
     """Drops what the target created (tables, their schemas, its state), or nothing; returns the dropped tables.
 
     Tables that somebody else created stay, with their rows.

@@ -9,7 +9,7 @@ from psycopg import sql
 from changeling.model.errors import ChangelingError
 from changeling.replicas.shape import ReplicaColumn, Shape
 from changeling.targets.column_types import column_types, keeps_values, type_in
-from changeling.targets.table_mapping import Place
+from changeling.targets.table_mapping import TargetTable
 
 Connection = psycopg.Connection[tuple[object, ...]]
 _TEMPORARY = "changeling {} temporary"
@@ -33,7 +33,7 @@ class ExistingTable:
         return self.kind == "r"
 
 
-def existing_tables(connection: Connection, places: list[Place]) -> dict[Place, ExistingTable]:
+def existing_tables(connection: Connection, places: list[TargetTable]) -> dict[TargetTable, ExistingTable]:
     """The relations that exist under these names."""
     rows = connection.execute(
         """
@@ -51,16 +51,16 @@ def existing_tables(connection: Connection, places: list[Place]) -> dict[Place, 
         """,
         ([place.schema for place in places], [place.table for place in places]),
     ).fetchall()
-    found: dict[Place, ExistingTable] = {}
+    found: dict[TargetTable, ExistingTable] = {}
     for schema, table, oid, kind, columns, key, constraint in rows:
         assert isinstance(columns, dict)
         assert isinstance(key, list)
         name = None if constraint is None else str(constraint)
-        found[Place(str(schema), str(table))] = ExistingTable(int(str(oid)), str(kind), columns, tuple(key), name)
+        found[TargetTable(str(schema), str(table))] = ExistingTable(int(str(oid)), str(kind), columns, tuple(key), name)
     return found
 
 
-def check_unchanged(place: Place, existing: ExistingTable, shape: Shape) -> None:
+def check_unchanged(place: TargetTable, existing: ExistingTable, shape: Shape) -> None:
     """Raises `ChangelingError` where somebody else altered a table of the target, or replaced it."""
     if not existing.is_table:
         raise ChangelingError(f"{place} was recreated by somebody else and is not an ordinary table: move it away")
@@ -80,7 +80,7 @@ def check_unchanged(place: Place, existing: ExistingTable, shape: Shape) -> None
         )
 
 
-def check_fits(connection: Connection, place: Place, existing: ExistingTable, shape: Shape) -> None:
+def check_fits(connection: Connection, place: TargetTable, existing: ExistingTable, shape: Shape) -> None:
     """Raises `ChangelingError` unless a table that somebody else created is empty and has the columns of a replica."""
     wanted = column_types(shape)
     key = tuple(column.source_name for column in shape.key_columns)
@@ -110,7 +110,7 @@ def is_kept(old: Shape, new: Shape) -> bool:
     )
 
 
-def create(connection: Connection, place: Place, shape: Shape) -> bool:
+def create(connection: Connection, place: TargetTable, shape: Shape) -> bool:
     """Creates a table without its key, and its schema if it does not exist; returns whether the schema was created."""
     known = connection.execute("SELECT 1 FROM pg_namespace WHERE nspname = %s", (place.schema,)).fetchone()
     if known is None:
@@ -120,7 +120,7 @@ def create(connection: Connection, place: Place, shape: Shape) -> bool:
     return known is None
 
 
-def add_key(connection: Connection, place: Place, shape: Shape) -> None:
+def add_key(connection: Connection, place: TargetTable, shape: Shape) -> None:
     """Adds the primary key to a table that has none."""
     if shape.key:
         connection.execute(
@@ -128,7 +128,7 @@ def add_key(connection: Connection, place: Place, shape: Shape) -> None:
         )
 
 
-def drop_key(connection: Connection, place: Place, constraint: str, shape: Shape) -> None:
+def drop_key(connection: Connection, place: TargetTable, constraint: str, shape: Shape) -> None:
     """Drops the primary key and the NOT NULL of its columns."""
     actions = [sql.SQL("DROP CONSTRAINT {}").format(sql.Identifier(constraint))]
     actions += [
@@ -138,12 +138,12 @@ def drop_key(connection: Connection, place: Place, constraint: str, shape: Shape
     _alter(connection, place, actions)
 
 
-def empty(connection: Connection, place: Place) -> None:
+def empty(connection: Connection, place: TargetTable) -> None:
     """Deletes all rows."""
     connection.execute(sql.SQL("DELETE FROM {}").format(place.quoted))
 
 
-def alter(connection: Connection, place: Place, old: Shape, new: Shape) -> None:
+def alter(connection: Connection, place: TargetTable, old: Shape, new: Shape) -> None:
     """Alters a table to the columns of another shape. If its rows are not kept (`is_kept`), it must be empty."""
     before = {column.id: column for column in old.columns}
     kept = {column.id for column in new.columns}
@@ -169,7 +169,7 @@ def _retyped(new: Shape, was: ReplicaColumn, column: ReplicaColumn) -> sql.Compo
     return sql.SQL("ALTER COLUMN {} TYPE {} USING {}").format(name, kind, value)
 
 
-def _rename(connection: Connection, place: Place, renamed: Mapping[str, str]) -> None:
+def _rename(connection: Connection, place: TargetTable, renamed: Mapping[str, str]) -> None:
     """Renames columns; since names may be swapped, all of them get temporary names first."""
     moved = {old: new for old, new in renamed.items() if old != new}
     temporary = {old: old for old in moved}
@@ -182,12 +182,12 @@ def _rename(connection: Connection, place: Place, renamed: Mapping[str, str]) ->
         _rename_one(connection, place, temporary[old], new)
 
 
-def _rename_one(connection: Connection, place: Place, old: str, new: str) -> None:
+def _rename_one(connection: Connection, place: TargetTable, old: str, new: str) -> None:
     statement = sql.SQL("ALTER TABLE {} RENAME COLUMN {} TO {}")
     connection.execute(statement.format(place.quoted, sql.Identifier(old), sql.Identifier(new)))
 
 
-def _alter(connection: Connection, place: Place, actions: Sequence[sql.Composable]) -> None:
+def _alter(connection: Connection, place: TargetTable, actions: Sequence[sql.Composable]) -> None:
     if actions:
         connection.execute(sql.SQL("ALTER TABLE {} {}").format(place.quoted, sql.SQL(", ").join(actions)))
 

@@ -20,14 +20,14 @@ from changeling.iceberg.deletion_vectors import Vector
 from changeling.replicas.replica_reader import Replica
 from changeling.replicas.row_replacement import NO_ROWS
 from changeling.replicas.shape import Shape
+from changeling.replicas.spark_replacement import columns, placed, placed_columns
 from changeling.replicas.staged_rows import column_name
-from changeling.replicas.stored_merge import columns, placed, placed_columns
 from changeling.replicas.stored_rows import StoredRows
 from changeling.replicas.stored_types import sql_type
 from changeling.replicas.tables import ReplicaTables
 
 COUNT = "n"
-MOST_BYTES = 128 * 1024 * 1024
+MAX_BYTES = 128 * 1024 * 1024
 """Size of the files that are read in this process."""
 _OURS = ("_file", "_deleted")
 """Iceberg's metadata columns: a table may have columns of these names itself."""
@@ -52,7 +52,7 @@ _Files: TypeAlias = Mapping[str, DataFile]
 
 @dataclass(frozen=True)
 class _Share:
-    """What one snapshot has and the other does not."""
+    """The rows that one snapshot has and the other does not."""
 
     alone: list[DataFile]
     """Files that only it has."""
@@ -89,8 +89,8 @@ class Differences:
 
     def between(self, replica: Replica, old: Side, new: Side) -> Rows:
         """The rows that were added (`n` above zero) and removed (below), in the columns of the new snapshot."""
-        java = self._lake.load(replica.table)
-        if not self._same_columns(java, old, new):
+        iceberg_table = self._lake.load(replica.table)
+        if not self._same_columns(iceberg_table, old, new):
             parts = [
                 _counted(placed(self._at(replica, side.snapshot), side.shape, new.shape), f.lit(sign))
                 for side, sign in ((new, 1), (old, -1))
@@ -101,9 +101,9 @@ class Differences:
         assert after is not None
         files = [{file.path: file for file in side.files} for side in (before, after)]
         going, coming = _Share.of(*files), _Share.of(*reversed(files))
-        if going.size + coming.size <= MOST_BYTES:
+        if going.size + coming.size <= MAX_BYTES:
             return _netted(pa.concat_tables([_read(coming, after.columns, 1), _read(going, after.columns, -1)]))
-        if _only_appended(java, old.snapshot, new.snapshot):
+        if _only_appended(iceberg_table, old.snapshot, new.snapshot):
             rows = self._lake.spark.read.option("start-snapshot-id", old.snapshot).option(
                 "end-snapshot-id", new.snapshot
             )
@@ -114,11 +114,13 @@ class Differences:
     def _at(self, replica: Replica, snapshot: int) -> DataFrame:
         return self._lake.spark.read.option("versionAsOf", snapshot).table(self._lake.name(replica.table))
 
-    def _same_columns(self, java: Any, old: Side, new: Side) -> bool:
+    def _same_columns(self, iceberg_table: Any, old: Side, new: Side) -> bool:
         """Whether both snapshots have exactly the columns that the table has now."""
-        schemas = {java.snapshot(old.snapshot).schemaId(), java.snapshot(new.snapshot).schemaId()}
+        schemas = {iceberg_table.snapshot(old.snapshot).schemaId(), iceberg_table.snapshot(new.snapshot).schemaId()}
         named = {column.name for column in new.shape.columns}
-        return old.shape == new.shape and schemas == {java.schema().schemaId()} and not named.intersection(_OURS)
+        return (
+            old.shape == new.shape and schemas == {iceberg_table.schema().schemaId()} and not named.intersection(_OURS)
+        )
 
     def _changed(self, replica: Replica, side: Side, share: _Share, sign: int) -> DataFrame:
         """Rows in a snapshot's own files are added by it; rows that it deletes in files of both are removed by it."""
@@ -200,9 +202,9 @@ def _exact(rows: DataFrame, shape: Shape) -> DataFrame:
     return rows.select(*selected, COUNT)
 
 
-def _only_appended(java: Any, old: int, new: int) -> bool:
+def _only_appended(iceberg_table: Any, old: int, new: int) -> bool:
     """Whether every commit between two snapshots only added or rewrote rows."""
-    for snapshot in _back(java, new):
+    for snapshot in _back(iceberg_table, new):
         if snapshot.snapshotId() == old:
             return True
         if snapshot.operation() not in _APPENDED:
@@ -210,10 +212,10 @@ def _only_appended(java: Any, old: int, new: int) -> bool:
     return False
 
 
-def _back(java: Any, start: int) -> Iterator[Any]:
+def _back(iceberg_table: Any, start: int) -> Iterator[Any]:
     """A snapshot and its ancestors, as far as they are retained."""
-    snapshot = java.snapshot(start)
+    snapshot = iceberg_table.snapshot(start)
     while snapshot is not None:
         yield snapshot
         parent = snapshot.parentId()
-        snapshot = None if parent is None else java.snapshot(parent)
+        snapshot = None if parent is None else iceberg_table.snapshot(parent)

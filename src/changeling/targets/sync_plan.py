@@ -16,7 +16,7 @@ from changeling.targets.schema_changes import (
     existing_tables,
     is_kept,
 )
-from changeling.targets.table_mapping import Place, Wanted, check_columns, places_of
+from changeling.targets.table_mapping import TargetTable, Wanted, check_columns, target_tables_of
 from changeling.targets.target_state import Entry, Ledger
 
 
@@ -24,7 +24,7 @@ from changeling.targets.target_state import Entry, Ledger
 class TableTask:
     """One table to move."""
 
-    place: Place
+    place: TargetTable
     replica: Replica
     snapshot: int
     shape: Shape
@@ -54,7 +54,7 @@ class Planner:
         chosen = {
             one.identity: one for one in replicas if one.identity in held and self._wanted.has(one.identity.table)
         }
-        places = places_of(chosen)
+        places = target_tables_of(chosen)
         entries = self._ledger.tables()
         self._warn(places, entries, replicas)
         self._check_owners(list(places), entries, places)
@@ -68,7 +68,7 @@ class Planner:
         return tasks
 
     def _task(
-        self, place: Place, replica: Replica, snapshot: int, entry: Entry | None, existing: ExistingTable | None
+        self, place: TargetTable, replica: Replica, snapshot: int, entry: Entry | None, existing: ExistingTable | None
     ) -> TableTask | None:
         if entry is not None and existing is not None:
             check_unchanged(place, existing, entry.shape)
@@ -96,7 +96,9 @@ class Planner:
                 mode = ApplyMode.ALL
         return TableTask(place, replica, snapshot, shape, mode, entry, existing)
 
-    def _check_owners(self, wanted: list[Place], entries: dict[Place, Entry], places: dict[Place, Identity]) -> None:
+    def _check_owners(
+        self, wanted: list[TargetTable], entries: dict[TargetTable, Entry], places: dict[TargetTable, Identity]
+    ) -> None:
         for place, (pipeline, target) in self._ledger.owners(wanted).items():
             raise ChangelingError(
                 f"table {place} is written by the target {target!r} of pipeline {pipeline!r}: a table has one writer"
@@ -110,7 +112,9 @@ class Planner:
                     f"{now.source}: drop it, and its row of changeling.tables, to replace it"
                 )
 
-    def _warn(self, places: dict[Place, Identity], entries: dict[Place, Entry], replicas: list[Replica]) -> None:
+    def _warn(
+        self, places: dict[TargetTable, Identity], entries: dict[TargetTable, Entry], replicas: list[Replica]
+    ) -> None:
         for pattern in self._wanted.without(one.identity.table for one in replicas):
             self.lasting.append(f"there is no replica of {pattern} yet")
         for place, entry in entries.items():

@@ -21,7 +21,7 @@ _SYSTEM = {"ctid", "xmin", "xmax", "cmin", "cmax", "tableoid"}
 
 
 @dataclass(frozen=True, order=True)
-class Place:
+class TargetTable:
     """The name of a table in PostgreSQL."""
 
     schema: str
@@ -36,9 +36,9 @@ class Place:
         return sql.Identifier(self.schema, self.table)
 
 
-def place_of(table: TableName) -> Place:
+def target_table_of(table: TableName) -> TargetTable:
     """The name for a source's table; raises `ChangelingError` where PostgreSQL does not allow it."""
-    place = Place(_DEFAULT if table.schema is None else table.schema, table.name)
+    place = TargetTable(_DEFAULT if table.schema is None else table.schema, table.name)
     for name in (place.schema, place.table):
         _check(name, f"table {place}")
     if place.schema == SERVICE or place.schema == "information_schema" or place.schema.startswith("pg_"):
@@ -46,7 +46,7 @@ def place_of(table: TableName) -> Place:
     return place
 
 
-def check_columns(place: Place, shape: Shape) -> None:
+def check_columns(place: TargetTable, shape: Shape) -> None:
     """Raises `ChangelingError` where PostgreSQL does not allow these column names."""
     for column in shape.columns:
         _check(column.source_name, f"column {column.source_name!r} of table {place}")
@@ -95,11 +95,11 @@ def _matches(parts: Sequence[re.Pattern[str] | None], table: TableName) -> bool:
     )
 
 
-def places_of(identities: Iterable[Identity]) -> dict[Place, Identity]:
+def target_tables_of(identities: Iterable[Identity]) -> dict[TargetTable, Identity]:
     """The names of tables; raises `ChangelingError` where two would have the same."""
-    found: dict[Place, Identity] = {}
+    found: dict[TargetTable, Identity] = {}
     for identity in identities:
-        place = place_of(identity.table)
+        place = target_table_of(identity.table)
         other = found.setdefault(place, identity)
         if other != identity:
             raise ChangelingError(

@@ -18,7 +18,7 @@ from changeling.replicas.points import Point, SourcePoint
 from changeling.replicas.replica_reader import Identity
 from changeling.replicas.shape import Shape
 from changeling.targets.schema_changes import Connection
-from changeling.targets.table_mapping import SERVICE, Place
+from changeling.targets.table_mapping import SERVICE, TargetTable
 
 _TABLES = """
 CREATE TABLE IF NOT EXISTS changeling.points (
@@ -55,7 +55,7 @@ class TargetStatus:
 class Entry:
     """A table of the target."""
 
-    place: Place
+    place: TargetTable
     oid: int
     """The identity of the table: one of the same name that somebody else creates has another oid."""
     identity: Identity
@@ -165,7 +165,7 @@ class Ledger:
         if (now and (now.point, now.applied_at)) != (expected and (expected.point, expected.applied_at)):
             raise ChangelingError("another run moved it at the same time")
 
-    def tables(self) -> dict[Place, Entry]:
+    def tables(self) -> dict[TargetTable, Entry]:
         """The tables of this target."""
         rows = self._connection.execute(
             "SELECT schema_name, table_name, table_oid, replica::text, snapshot, shape::text, asides, created, schema_created "
@@ -174,7 +174,7 @@ class Ledger:
         ).fetchall()
         found = {}
         for schema, table, oid, identity, snapshot, shape, quarantined, created, schema_created in rows:
-            place = Place(str(schema), str(table))
+            place = TargetTable(str(schema), str(table))
             found[place] = Entry(
                 place,
                 int(str(oid)),
@@ -187,7 +187,7 @@ class Ledger:
             )
         return found
 
-    def owners(self, places: Sequence[Place]) -> Mapping[Place, tuple[str, str]]:
+    def owners(self, places: Sequence[TargetTable]) -> Mapping[TargetTable, tuple[str, str]]:
         """Which other targets own these tables: pipeline and name."""
         rows = self._connection.execute(
             "SELECT schema_name, table_name, pipeline, target FROM changeling.tables t "
@@ -195,7 +195,7 @@ class Ledger:
             "WHERE (pipeline, target) <> (%s, %s)",
             ([place.schema for place in places], [place.table for place in places], *self._own),
         ).fetchall()
-        return {Place(str(row[0]), str(row[1])): (str(row[2]), str(row[3])) for row in rows}
+        return {TargetTable(str(row[0]), str(row[1])): (str(row[2]), str(row[3])) for row in rows}
 
     def write_point(self, point: Point) -> None:
         """Records that the target is at a point."""
@@ -224,7 +224,7 @@ class Ledger:
         if written.rowcount != 1:
             raise ChangelingError(f"table {entry.place} was taken by another target at the same time")
 
-    def write_quarantine(self, place: Place, rows: Sequence[tuple[str, str]]) -> None:
+    def write_quarantine(self, place: TargetTable, rows: Sequence[tuple[str, str]]) -> None:
         """Records the quarantined rows of a table: reasons, and the rows as JSON."""
         own = (place.schema, place.table)
         self._connection.execute("DELETE FROM changeling.asides WHERE (schema_name, table_name) = (%s, %s)", own)

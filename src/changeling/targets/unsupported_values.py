@@ -11,7 +11,7 @@ import pyarrow.compute as pc
 from changeling.model.types import Type
 from changeling.targets.column_types import column_type
 
-_MOST_INTEGER_DIGITS, _MOST_FRACTION_DIGITS = 131_072, 16_383
+_MAX_INTEGER_DIGITS, _MAX_FRACTION_DIGITS = 131_072, 16_383
 """Digits of a `numeric` before and after the point."""
 _TEXTS = ("string", "time", "duration", "interval")
 _DIGITS = re.compile(r"-?([0-9]*)(?:\.([0-9]*))?")
@@ -59,7 +59,7 @@ def _is_numeric(*, bounded: bool) -> Callable[[str], bool]:
         digits = _DIGITS.fullmatch(text)
         if digits is None:
             return text == "NaN" or (text in ("Infinity", "-Infinity") and not bounded)
-        return len(digits[1]) <= _MOST_INTEGER_DIGITS and len(digits[2] or "") <= _MOST_FRACTION_DIGITS
+        return len(digits[1]) <= _MAX_INTEGER_DIGITS and len(digits[2] or "") <= _MAX_FRACTION_DIGITS
 
     return fits
 

@@ -1,4 +1,6 @@
-"""Merges stored rows with the result of a fold: rows with partial images are completed, and all become one state.
+"""Replaces stored rows by the result of a fold on Spark: rows with partial images are completed, and all become one state.
+
+`row_replacement.py` and `state_rows.py` do the same in Arrow.
 
 Columns go by their places here (`c0`, `c1`, …), since their names may be anything.
 """
@@ -78,7 +80,7 @@ def completed(rows: DataFrame, base: DataFrame | None, shape: Shape, service: Se
     plain = rows.where(~effect.isin(Effect.PATCH.value, Effect.TOUCH.value)).select(*names, effect, *service)
     below = base.select(*(f.col(name).alias(f"t{name}") for name in names))
     keys = key_places(shape)
-    on = same([(f.col(staged_rows.base_name(place)), f.col(f"t{name}")) for place, name in enumerate(keys)])
+    on = same([(f.col(staged_rows.stored_key_name(place)), f.col(f"t{name}")) for place, name in enumerate(keys)])
     filled = [
         f.col(name)
         if name in keys

@@ -8,9 +8,9 @@ import pytest
 
 import changeling
 from changeling.formats import registry
-from changeling.model import layout
+from changeling.model import arrow_layouts
 from changeling.model.change import Change, Record
-from changeling.named_origins import CARRIED, drop_redundant_old_keys
+from changeling.named_old_keys import CARRIED, drop_redundant_old_keys
 from changeling.replicas.key_moves import Half, moved
 
 FORMATS = [name for name in registry.names() if name != "debezium-json" and registry.get(name).carries >= CARRIED]
@@ -27,20 +27,20 @@ def event(op: str, key: int, lsn: int = 7, old: int | None = None, count: int | 
 
 
 def changes(*records: Record) -> pa.Table:
-    origins = pa.array([{"ordinal": 0, "record": place} for place in range(len(records))], layout.ORIGIN)
-    found, rejects = changeling.decode(layout.records_batch(records, origins), "debezium-json")
+    origins = pa.array([{"ordinal": 0, "record": place} for place in range(len(records))], arrow_layouts.ORIGIN)
+    found, rejects = changeling.decode(arrow_layouts.records_batch(records, origins), "debezium-json")
     assert rejects.num_rows == 0, rejects.to_pylist()
     return found
 
 
-def origins(found: pa.Table) -> dict[Any, str | None]:
+def old_keys(found: pa.Table) -> dict[Any, str | None]:
     """The rows that creates were, as readers know it."""
-    every: list[Change] = [change for batch in found.to_batches() for change in layout.changes(batch)]
+    every: list[Change] = [change for batch in found.to_batches() for change in arrow_layouts.changes(batch)]
     halves = {
         op: [Half(c.position or "", str(c.key), c.transaction) for c in every if c.op == op]
         for op in ("insert", "delete")
     }
-    return moved(halves["insert"], halves["delete"]).origins
+    return moved(halves["insert"], halves["delete"]).old_keys
 
 
 @pytest.mark.parametrize("form", FORMATS)
@@ -51,7 +51,7 @@ def test_a_name_that_says_no_more_than_the_position_is_not_needed(form: str, siz
     records, refused = changeling.encode(given, form)
     assert refused.num_rows == 0, refused.to_pylist()
     back, _ = changeling.decode(records.drop_columns(["origin"]), form, key="id")
-    assert [old and json.loads(old)["id"] for old in origins(back).values()] in ([1, 3], ["1", "3"])
+    assert [old and json.loads(old)["id"] for old in old_keys(back).values()] in ([1, 3], ["1", "3"])
 
 
 @pytest.mark.parametrize("form", FORMATS)

@@ -11,14 +11,13 @@ import pyarrow.compute as pc
 from changeling.envelope.text_columns import Mask, as_mask, is_one_of
 from changeling.formats.format import Format
 from changeling.formats.key_changes import OLD_KEY, old_key_of
-from changeling.model import json_text, layout
+from changeling.model import arrow_layouts, json_text
 from changeling.model.change import Change
-from changeling.model.operation import Image, Operation
+from changeling.model.operation import NEW_ROW_OPERATIONS, Image, Operation
 from changeling.replicas.key_moves import Half, moved
 
 CARRIED = frozenset({"insert", "partial", "position"})
 """What a format must carry so that its readers see the two records of a moved row as that."""
-_NEW = (Operation.INSERT, Operation.READ)
 
 
 def drop_redundant_old_keys(batches: Iterable[pa.RecordBatch], form: Format) -> Iterator[pa.RecordBatch]:
@@ -48,7 +47,7 @@ def drop_redundant_old_keys(batches: Iterable[pa.RecordBatch], form: Format) -> 
 
 def _naming(batch: pa.RecordBatch, form: Format) -> Mask:
     """Which changes of other dialects are partial inserts that name their old key."""
-    is_new = is_one_of(batch.column("op"), [operation.value for operation in _NEW])
+    is_new = is_one_of(batch.column("op"), [operation.value for operation in NEW_ROW_OPERATIONS])
     in_part = pc.equal(batch.column("after_image"), Image.PARTIAL.value)
     foreign = pc.not_equal(batch.column("encoding"), form.name)
     names = pc.fill_null(pc.match_substring(batch.column("meta"), f'"{OLD_KEY}"'), False)
@@ -59,7 +58,7 @@ def _without_redundant_names(batch: pa.RecordBatch, around: pa.RecordBatch, form
     found = _found_by_position(around)
     meta = batch.column("meta").to_pylist()
     sources = batch.column("source").to_pylist()
-    changes = list(layout.changes(batch))
+    changes = list(arrow_layouts.changes(batch))
     for place in np.flatnonzero(_naming(batch, form)).tolist():
         change = changes[place]
         if (sources[place], change.table, change.position, change.key) in found:
@@ -72,8 +71,8 @@ def _without_redundant_names(batch: pa.RecordBatch, around: pa.RecordBatch, form
 def _found_by_position(batch: pa.RecordBatch) -> set[tuple[object, ...]]:
     """The creates that readers assign to the row which they name, also without the names."""
     halves: dict[tuple[object, ...], tuple[list[Half], list[Half]]] = defaultdict(lambda: ([], []))
-    for source, change in zip(batch.column("source").to_pylist(), layout.changes(batch), strict=True):
-        is_part = change.op in _NEW and change.after_image is Image.PARTIAL
+    for source, change in zip(batch.column("source").to_pylist(), arrow_layouts.changes(batch), strict=True):
+        is_part = change.op in NEW_ROW_OPERATIONS and change.after_image is Image.PARTIAL
         if (is_part or change.op is Operation.DELETE) and not change.arrived:
             halves[source, change.table][not is_part].extend(_half(change))
     found: set[tuple[object, ...]] = set()

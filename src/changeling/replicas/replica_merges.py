@@ -1,4 +1,4 @@
-"""The task of a merge for one replica: the base on which it is folded, and the changes that this needs."""
+"""The merge of one replica: the base on which it is folded, and the changes that this needs."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -6,21 +6,21 @@ from dataclasses import dataclass
 import pyarrow as pa
 
 from changeling.replicas.bases import Base
+from changeling.replicas.fold_table import FoldTable
 from changeling.replicas.logged_changes import Changes
-from changeling.replicas.pending_changes import TableDelta
+from changeling.replicas.pending_changes import PendingTable
 from changeling.replicas.replica_reader import Replica
 from changeling.replicas.row_changes import RowChangesKernel
-from changeling.replicas.row_events import FoldTable
 
 MANY = 20_000
 """With more keys than this, the whole table is folded again instead of single keys."""
 
 
 @dataclass
-class MergeTask:
+class ReplicaMerge:
     """One replica to be merged."""
 
-    delta: TableDelta
+    pending: PendingTable
     replica: Replica
     folded: FoldTable
     base: Base | None = None
@@ -47,5 +47,5 @@ def keys_of(batches: Sequence[pa.RecordBatch], table: FoldTable) -> frozenset[st
     found: set[str] = set()
     for events in RowChangesKernel((table,))(batches):
         found.update(events.column("key").to_pylist())
-        found.update(events.column("origin").drop_null().to_pylist())
+        found.update(events.column("moved_from").drop_null().to_pylist())
     return frozenset(found)

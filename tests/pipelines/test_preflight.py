@@ -9,8 +9,8 @@ import pytest
 
 from changeling.iceberg.lock import held, last_holder
 from changeling.model.errors import ChangelingError
-from changeling.pipelines.listener import SilentListener
-from changeling.pipelines.starting import check_servers
+from changeling.pipelines.listener import Listener
+from changeling.pipelines.preflight import check_servers
 from tests.pipelines.pipeline_files import HEAD, loaded
 
 WAIT = 60
@@ -36,11 +36,11 @@ def servers() -> Iterator[list[int]]:
         server.close()
 
 
-class Warnings(SilentListener):
+class Warnings(Listener):
     def __init__(self) -> None:
         self.given: list[tuple[str, str]] = []
 
-    def warns(self, source: str, text: str) -> None:
+    def on_warning(self, source: str, text: str) -> None:
         self.given.append((source, text))
 
 

@@ -8,11 +8,11 @@ from changeling.iceberg.lock import Lock
 from changeling.model.errors import ChangelingError, UsageError
 from changeling.pipelines.definition import KafkaSource, PostgresSource, PostgresTarget
 from changeling.pipelines.listener import Listener
-from changeling.pipelines.loading import Loaded
+from changeling.pipelines.loading import LoadedPipeline
 from changeling.pipelines.server_sources import capture_settings, cluster_of
 
 
-def check_servers(loaded: Loaded, lock: Lock, listener: Listener, *, once: bool) -> None:
+def check_servers(loaded: LoadedPipeline, lock: Lock, listener: Listener, *, once: bool) -> None:
     """Reports what cannot be reached: sources with `once` as an error; else as warnings, since they are tried again.
 
     A target that cannot be reached holds up neither the replicas nor other targets.
@@ -30,7 +30,7 @@ def check_servers(loaded: Loaded, lock: Lock, listener: Listener, *, once: bool)
         if once and place < len(sources):
             failed.append(error)
         else:
-            listener.warns(name, f"{text}; it is tried again once Spark has started")
+            listener.on_warning(name, f"{text}; it is tried again once Spark has started")
     if failed:
         raise failed[0] if len(failed) == 1 else ChangelingError("\n".join(map(str, failed)))
 
@@ -49,7 +49,7 @@ def _errors(looks: Sequence[Callable[[], None]]) -> Iterator[ChangelingError | N
         yield from pool.map(error_of, looks)
 
 
-def _sources(loaded: Loaded) -> Iterator[tuple[str, Callable[[], None]]]:
+def _sources(loaded: LoadedPipeline) -> Iterator[tuple[str, Callable[[], None]]]:
     for source in loaded.definition.sources:
         if isinstance(source, PostgresSource):
             yield source.name, partial(_reach_database, loaded, source)
@@ -57,12 +57,12 @@ def _sources(loaded: Loaded) -> Iterator[tuple[str, Callable[[], None]]]:
             yield source.name, partial(_reach_cluster, source)
 
 
-def _targets(loaded: Loaded) -> Iterator[tuple[str, Callable[[], None]]]:
+def _targets(loaded: LoadedPipeline) -> Iterator[tuple[str, Callable[[], None]]]:
     for target in loaded.definition.targets:
         yield target.name, partial(reach_target, target)
 
 
-def _reach_database(loaded: Loaded, source: PostgresSource) -> None:
+def _reach_database(loaded: LoadedPipeline, source: PostgresSource) -> None:
     from changeling.sources.postgres_probe import check_ready
 
     check_ready(capture_settings(loaded, source))

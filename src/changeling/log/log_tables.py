@@ -1,9 +1,9 @@
-"""The layout of a pipeline's tables: names, columns, what they are sorted and partitioned by."""
+"""The tables of the log: names, columns, what they are sorted and partitioned by."""
 
 import pyarrow as pa
 
-from changeling.iceberg.table import Table
-from changeling.model import layout
+from changeling.iceberg.table_definition import TableDefinition
+from changeling.model import arrow_layouts
 
 VERSION = 3
 """The layout that this code writes; a table has its own in the property `changeling.layout`.
@@ -14,44 +14,44 @@ DROPPED = "changeling.dropped"
 """The property of the log with the first day of which it still has all changes; without it the log has every change."""
 
 
-CHANGES = Table(
+CHANGES = TableDefinition(
     "changes",
     pa.schema(
         [
-            *(field for field in layout.CHANGES if field.name != "schema"),
+            *(field for field in arrow_layouts.CHANGES if field.name != "schema"),
             ("batch", pa.int64()),
             ("ingested_at", MOMENT),
         ]
     ),
-    days="ingested_at",
+    partition_by_day_of="ingested_at",
     sort=("table.name", "position"),
     without_bounds=frozenset({"before", "after", "meta"}),
 )
 """The log. `batch` numbers the batches of a source; `ingested_at` is when the batch was read."""
 
-REJECTS = Table(
+REJECTS = TableDefinition(
     "rejects",
     pa.schema(
         [
             ("id", pa.string()),
             ("source", pa.string()),
-            *(field for field in layout.REJECTS if field.name != "feature"),
+            *(field for field in arrow_layouts.REJECTS if field.name != "feature"),
             ("batch", pa.int64()),
             ("ingested_at", MOMENT),
         ]
     ),
-    days="ingested_at",
+    partition_by_day_of="ingested_at",
     without_bounds=frozenset({"raw"}),
 )
 """Complete records that could not be decoded. `id` is the source and the place of the record in it."""
 
-SCHEMAS = Table(
+SCHEMAS = TableDefinition(
     "schemas",
     pa.schema(
         [
             ("id", pa.int64()),
             ("source", pa.string()),
-            ("table", layout.TABLE),
+            ("table", arrow_layouts.TABLE),
             ("version", pa.int32()),
             ("position", pa.string()),
             ("origin", pa.string()),
@@ -65,7 +65,7 @@ SCHEMAS = Table(
 )
 """The schema registry. `position` is where a version begins to hold, null from the start on; `version` counts per table."""
 
-BATCHES = Table(
+BATCHES = TableDefinition(
     "batches",
     pa.schema(
         [
@@ -81,7 +81,7 @@ BATCHES = Table(
 )
 """What each batch was to read, written before it was read. Of two attempts at one batch the later counts."""
 
-POINTS = Table(
+POINTS = TableDefinition(
     "points",
     pa.schema(
         [
@@ -114,16 +114,16 @@ POINTS = Table(
 Where `base` is null, `tables` has all replicas; else those that changed since the point before, without a snapshot those that are
 gone. `base` is the last point that has all of them.
 
-Of a source: the last batch that was looked at, the last of which nothing is left, the furthest position with its transaction,
+Of a source: the last batch considered, the last batch fully applied, the furthest position with its transaction,
 the latest commit time up to there, and the first position that came behind an earlier point. `complete` is false where a
 transaction without an end mark was taken for complete after a wait."""
 
-QUARANTINE = Table(
+QUARANTINE = TableDefinition(
     "asides",
     pa.schema(
         [
             ("source", pa.string()),
-            ("table", layout.TABLE),
+            ("table", arrow_layouts.TABLE),
             ("row", pa.string()),
             ("key", pa.string()),
             ("column", pa.string()),

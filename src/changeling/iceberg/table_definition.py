@@ -10,15 +10,15 @@ from changeling.iceberg.conditions import EVERYTHING, Condition
 
 
 @dataclass(frozen=True)
-class Table:
-    """One table."""
+class TableDefinition:
+    """The definition of one table."""
 
     name: str
     columns: pa.Schema
-    days: str | None = None
+    partition_by_day_of: str | None = None
     """The timestamp by whose day it is partitioned: retention drops whole days."""
     sort: tuple[str, ...] = ()
-    """What files are sorted by when they are compacted."""
+    """What rows are sorted by, within the row groups of a new file and in compacted files."""
     without_bounds: frozenset[str] = frozenset()
     """Columns with long values that nobody looks up: files keep no bounds of them."""
 
@@ -29,8 +29,8 @@ class StoredTables(Protocol):
     def names(self) -> list[str]:
         """The existing tables."""
 
-    def rows(self, table: Table, where: Condition = EVERYTHING) -> pa.Table:
+    def rows(self, table: TableDefinition, where: Condition = EVERYTHING) -> pa.Table:
         """The rows of a small table, or those that meet a condition."""
 
-    def summaries(self, table: Table) -> Iterator[Mapping[str, Any]]:
+    def summaries(self, table: TableDefinition) -> Iterator[Mapping[str, Any]]:
         """The summaries of a table's snapshots from the newest back, as far as they are not expired."""
