@@ -60,7 +60,7 @@ class ConversionReport:
 class Input:
     """The input, and the user's options for it."""
 
-    places: Sequence[paths.Place]
+    places: Sequence[paths.FileRef]
     form: Format
     options: ReadOptions
     carrier: reading.Carrier = "plain"

@@ -65,7 +65,7 @@ def test_the_suite_runs_for_it_alone(package: Path) -> None:
 
 def test_what_is_registered_must_be_a_format_of_that_name() -> None:
     with pytest.raises(
-        UsageError, match=r"some\.module is registered as the format 'notes', but is no Format: it is 5"
+        UsageError, match=r"some\.module is registered as the format 'notes', but is not a Format: it is 5"
     ):
         registry._checked(5, "notes", "some.module")
     with pytest.raises(UsageError, match=r"some\.module is registered as 'notes', but calls itself 'xtdb'"):

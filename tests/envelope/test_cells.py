@@ -8,7 +8,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from changeling.envelope.cells import Cells, Part
+from changeling.envelope.cells import Cells, MemberStruct
 from changeling.envelope.column_cells import ColumnCells
 from changeling.envelope.columns import Distinct
 from changeling.envelope.csv_rows import RowStyle
@@ -25,7 +25,7 @@ class Place(msgspec.Struct):
     number: int | None = None
 
 
-PLACE = Part("place", Place)
+PLACE = MemberStruct("place", Place)
 OBJECTS = [
     *(b"{}", b"{ }", b'{"a":1}', b'{"a":1,"b":"x"}', b'{"b":2,"a":1}', b'{"a":1,"a":2}', b'{"a": 1, "b": "x"}'),
     *(b'{"a":1.0}', b'{"a":"\\u0041"}', b'{"a":-0}', b'{"a":{"b":[1]},"b":null}', b'{"a":null}', b' {"a":1}', b"[1]"),
@@ -79,7 +79,7 @@ CASES: dict[str, tuple[Operation, list[list[Any]]]] = {
     "without_key": (lambda cells, key: cells.without_key(b_row(cells, key), key), [KEYS]),
     "with_key": (lambda cells, key: cells.with_key(rows(cells, [b'{"z":1}', b"{}", b'{"y":[]}', b"{}"]), key), [KEYS]),
     "with_first": (lambda cells, text: cells.with_first(text, "z", b"0"), [OBJECTS[:1] + OBJECTS[2:6]]),
-    "by_names": (lambda cells, text: cells.by_names(",".join, text), [OBJECTS]),
+    "each_object": (lambda cells, text: cells.each_object(",".join, text), [OBJECTS]),
     "behind": (lambda cells, text: cells.behind(text, r'\{"(?P<name>[ab])":')[1], [OBJECTS]),
     "behind, groups": (lambda cells, text: cells.behind(text, r'\{"(?P<name>[ab])":')[0], [OBJECTS]),
     "parse_int": (lambda cells, text: cells.parse_int(text), [["0", "007", "-12", None, "9" * 18, "9" * 30]]),
@@ -126,8 +126,8 @@ CASES: dict[str, tuple[Operation, list[list[Any]]]] = {
         lambda cells, one, two: cells.json_object({"a": b"0", "b": one, "c": cells.each(lambda value: value, two)}),
         [[b"1", None, b"1", None], [b"2", b"2", None, None]],
     ),
-    "by_members": (
-        lambda cells, one, two: cells.by_members(_named, (one, two), two)[0],
+    "by_shape": (
+        lambda cells, one, two: cells.by_shape(_named, (one, two), two)[0],
         [OBJECTS[2:12], [b'{"x":1}', None, b'{"y":2}', b"{}", None, b'{"x":1}', b'{"x":2}', b"{}", b'{"x": 1}', None]],
     ),
     "without_key, which stands elsewhere": (

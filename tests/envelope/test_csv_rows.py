@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from changeling.envelope.csv_columns import fields_of
-from changeling.envelope.csv_rows import Row, RowStyle
+from changeling.envelope.csv_rows import CsvRow, RowStyle
 from changeling.envelope.shapes import ShapeMismatch
 from changeling.model.errors import Rejected
 
@@ -53,7 +53,7 @@ def test_rows_are_split_together_as_each_of_them(
     style = RowStyle(*letters)
     texts = [row if isinstance(row, str) else style.print(row) for row in rows]
     try:
-        found: list[Row | None] = list(map(style.split, texts))
+        found: list[CsvRow | None] = list(map(style.split, texts))
     except Rejected:
         found = [None]
     widths = {row and len(row.fields) for row in found}

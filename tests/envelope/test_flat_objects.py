@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from bench.events import events
 from changeling.envelope.flat_objects import flat_objects
 from changeling.envelope.shapes import ShapeMismatch
-from changeling.envelope.structs import Part
+from changeling.envelope.structs import MemberStruct
 from changeling.formats import registry
 from changeling.formats.decoding import Decoder
 from changeling.formats.format import read_options
@@ -157,7 +157,7 @@ def test_what_a_struct_has_is_typed() -> None:
         name: str | None = None
         gone: int | None = None
 
-    part = Part("source", Source)
+    part = MemberStruct("source", Source)
     records = [b'{"source":{"tx":%d,"name":%s}}' % (number, b'"n"' if number % 2 else b"null") for number in range(9)]
     found = columns_of(records).struct(part, ("source",))
     assert found.tx.to_pylist() == list(range(9))

@@ -2,18 +2,25 @@
 
 import csv
 import io
+from collections.abc import Iterable
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from changeling.files.framing import RawRecord, csv_rows
+from changeling.files.framing import Block, RawRecord, blocks
+from changeling.formats.framing import CsvRows
 
 SIZES = (1, 2, 5, 1 << 20)
 
 
+def _rows_of(found: Iterable[Block]) -> list[RawRecord]:
+    return [row for block in found for row in (block if isinstance(block, list) else block.to_pylist())]
+
+
 def rows(text: bytes, delimiter: str = ",", escape: str | None = None, limit: int = 1 << 20) -> list[RawRecord]:
-    found = [list(csv_rows(io.BytesIO(text), delimiter, escape=escape, chunk_size=size, limit=limit)) for size in SIZES]
+    framing = CsvRows(delimiter, escape=escape)
+    found = [_rows_of(blocks(io.BytesIO(text), framing, chunk_size=size, limit=limit)) for size in SIZES]
     assert all(each == found[0] for each in found)
     return found[0]
 

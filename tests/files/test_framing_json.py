@@ -2,14 +2,22 @@
 
 import io
 import json
+from collections.abc import Iterator
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from changeling.files.framing import Oversized, RawRecord, json_values
+from changeling.files.framing import Oversized, RawRecord, blocks
+from changeling.files.raw_records import Readable
+from changeling.formats.framing import JsonValues
 
 SIZES = (1, 2, 3, 7, 64, 1 << 20)
+
+
+def json_values(stream: Readable, *, arrays: bool = True, **sizes: int) -> Iterator[RawRecord]:
+    for block in blocks(stream, JsonValues(arrays), **sizes):
+        yield from block if isinstance(block, list) else block.to_pylist()
 
 
 def split(text: bytes, *, arrays: bool = True, limit: int = 1 << 20) -> list[RawRecord]:

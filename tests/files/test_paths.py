@@ -8,7 +8,7 @@ from pathlib import Path
 import boto3
 import pytest
 
-from changeling.files.paths import Place, expand, missing_folder, open_input, total_bytes
+from changeling.files.paths import FileRef, expand, missing_folder, open_input, total_bytes
 from changeling.model.errors import ChangelingError, UsageError
 
 
@@ -85,7 +85,7 @@ def test_total_bytes(folder: Path) -> None:
 
 def test_a_file_that_cannot_be_opened_is_named(folder: Path) -> None:
     with pytest.raises(ChangelingError, match=r"gone\.json: No such file"):
-        open_input(Place("gone.json"))
+        open_input(FileRef("gone.json"))
     os.symlink("nowhere", folder / "in" / "link")
     with pytest.raises(ChangelingError, match="in/link: No such file"):
         expand(["in"])
@@ -93,7 +93,7 @@ def test_a_file_that_cannot_be_opened_is_named(folder: Path) -> None:
 
 def content(path: Path, size: int = 7) -> tuple[bytes, str | None]:
     parts = []
-    with open_input(Place(str(path))) as source:
+    with open_input(FileRef(str(path))) as source:
         while part := source.read(size):
             parts.append(part)
         return b"".join(parts), source.damage.reason if source.damage else None
@@ -139,7 +139,7 @@ def test_all_that_can_be_unpacked_is_given(tmp_path: Path) -> None:
 def test_a_bomb_is_unpacked_bit_by_bit(tmp_path: Path) -> None:
     path = tmp_path / "bomb.gz"
     path.write_bytes(gzip.compress(bytes(50_000_000)))
-    with open_input(Place(str(path))) as source:
+    with open_input(FileRef(str(path))) as source:
         assert len(source.read(1000)) == 1000
         assert source.consumed < 60_000
 
@@ -147,7 +147,7 @@ def test_a_bomb_is_unpacked_bit_by_bit(tmp_path: Path) -> None:
 def test_standard_input_is_read_and_left_open(monkeypatch: pytest.MonkeyPatch) -> None:
     stdin = io.TextIOWrapper(io.BytesIO(gzip.compress(b"words")))
     monkeypatch.setattr("sys.stdin", stdin)
-    with open_input(Place("-")) as source:
+    with open_input(FileRef("-")) as source:
         assert source.read(100) == b"words"
     assert not stdin.closed
 
@@ -192,7 +192,7 @@ def test_an_object_that_is_not_there_is_a_wrong_call(stocked: str, path: str, me
 
 def test_an_object_that_went_away_is_named(stocked: str) -> None:
     with pytest.raises(ChangelingError, match=r"s3://lake/in/gone\.json: "):
-        open_input(Place("s3://lake/in/gone.json"))
+        open_input(FileRef("s3://lake/in/gone.json"))
 
 
 def test_secrets_never_reach_a_message(stocked: str, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -81,7 +81,7 @@ def test_000_30_31_and_32_exists_decides_what_is_there(
         (record(opType="D"), "a delete with c in after: exists may be 0 or 2 only"),
         (record(cursor="7461"), "cursor is not a JSON object in a string: Expected `object`, got `int`"),
         (record(cursor=None), "cursor is not a JSON object in a string: Expected `object`, got `null`"),
-        (record(cursor='{"timestamp":"noon"}'), "cursor: timestamp is 'noon', which is no integer"),
+        (record(cursor='{"timestamp":"noon"}'), "cursor: timestamp is 'noon', which is not an integer"),
         (record(tableName={"namespace": None}), "tableName: Object missing required field `name`"),
         ({"opType": "I", "cursor": "{}"}, "not a record of Arcion: it has no 'exists'"),
         ({"tableName": REGION, "cursor": "{}"}, "not a record of Arcion: it has no 'opType'"),

@@ -59,7 +59,7 @@ def rewritten(*records: Any, **options: Any) -> list[Any]:
         (record(opType="D"), "a delete with id, c in after: it must be null"),
         (record(exists={"id": "3"}), "a record with `exists` is one of Arcion's JSON files: read it as arcion-json"),
         (record(cursor=None), "cursor is not a JSON object in a string: Expected `object`, got `null`"),
-        (record(cursor={"timestamp": "noon"}), "cursor: timestamp is 'noon', which is no integer"),
+        (record(cursor={"timestamp": "noon"}), "cursor: timestamp is 'noon', which is not an integer"),
         (record(tableName={"namespace": None}), "tableName: Object missing required field `name`"),
         ({"opType": "I", "after": {"id": "1"}}, "not a record of Arcion: it has no 'cursor'"),
         ({"tableName": REGION, "cursor": {}}, "not a record of Arcion: it has no 'opType'"),

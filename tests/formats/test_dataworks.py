@@ -38,7 +38,7 @@ def paired(changes: pa.Table) -> pa.Table:
     return pa.Table.from_batches([*parts, pairing.rest()], arrow_layouts.CHANGES)
 
 
-NOT_TODAY = "a change has five metadata fields, and a plain row without is none"
+NOT_TODAY = "a change has five metadata fields, and a row without them is not a change"
 
 
 @pytest.mark.parametrize(

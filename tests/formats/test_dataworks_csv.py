@@ -18,7 +18,7 @@ from changeling.model.change import Change
 from changeling.model.errors import UsageError
 
 METADATA = ["_sequence_id_", "_operation_type_", "_execute_time_", "_before_image_", "_after_image_"]
-NOT_TODAY = "a change has five metadata fields, and a plain row without is none"
+NOT_TODAY = "a change has five metadata fields, and a row without them is not a change"
 
 
 def csv_table(header: str, *rows: str) -> pa.Table:

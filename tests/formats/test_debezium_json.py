@@ -259,10 +259,10 @@ def test_headers_come_back() -> None:
         ({"op": "c", "after": {"a": 1}}, "the event names no table: source.table is missing; say which with --table"),
         ({"status": "HALF", "id": "1"}, "a transaction's status is 'HALF': it must be BEGIN or END"),
         (event("c", None, {"a": 1}, sequence="[1]"), "source.sequence is '[1]': it must be two log positions"),
-        (event("c", None, {"a": 1}, lsn="0/16B"), "source.lsn is '0/16B', which is no integer"),
+        (event("c", None, {"a": 1}, lsn="0/16B"), "source.lsn is '0/16B', which is not an integer"),
         (
             event("c", None, {"a": 1}, connector="sqlserver", commit_lsn="zz:1"),
-            "source.commit_lsn is 'zz:1', which is no log",
+            "source.commit_lsn is 'zz:1', which is not a log",
         ),
         (event("c", None, {"a": 1}, position="17"), "'17' is not a position"),
         (event("c", None, {"a": 1}, ts_ns=2**70), "lies outside the years 1677 to 2262"),
@@ -286,15 +286,15 @@ def test_headers_come_back() -> None:
         ),
         (
             event("c", None, {"a": 1}) | {"transaction": {"id": "1", "total_order": "x"}},
-            "transaction.total_order is 'x', which is no integer",
+            "transaction.total_order is 'x', which is not an integer",
         ),
         (
             event("c", None, {"a": 1}) | {"transaction": {"id": "1", "data_collection_order": "x"}},
-            "transaction.data_collection_order is 'x', which is no integer",
+            "transaction.data_collection_order is 'x', which is not an integer",
         ),
-        (event("c", None, {"a": 1}, ts_ms="a"), "source.ts_ms is 'a', which is no integer"),
-        ({**event("c", None, {"a": 1}, ts_ms=None), "ts_ms": "a"}, "ts_ms is 'a', which is no integer"),
-        ({"status": "END", "id": "1", "ts_ms": "a"}, "ts_ms is 'a', which is no integer"),
+        (event("c", None, {"a": 1}, ts_ms="a"), "source.ts_ms is 'a', which is not an integer"),
+        ({**event("c", None, {"a": 1}, ts_ms=None), "ts_ms": "a"}, "ts_ms is 'a', which is not an integer"),
+        ({"status": "END", "id": "1", "ts_ms": "a"}, "ts_ms is 'a', which is not an integer"),
         (
             {
                 "schema": {"fields": [{"field": "after", "fields": [{"field": "a", "type": "int7"}]}]},

@@ -11,7 +11,7 @@ from changeling.formats import registry
 from changeling.formats.decoding import Decoder
 from changeling.formats.encoding import Encoder
 from changeling.formats.format import read_options, write_options
-from changeling.formats.meta_template import filled
+from changeling.formats.meta_template import with_whole_meta
 from changeling.model import arrow_layouts
 
 
@@ -69,8 +69,8 @@ def both(records: Sequence[bytes], name: str = "xtdb", **options: object) -> tup
         assert decoded.rejects.num_rows == 0
         made.append(decoded.changes)
     alone = Decoder(form, read_options(form, options), by_columns=False, templates=True)(batch_of(records)).changes
-    assert filled(alone).equals(made[0])
-    assert filled(made[1]).equals(made[0])
+    assert with_whole_meta(alone).equals(made[0])
+    assert with_whole_meta(made[1]).equals(made[0])
     return made[0], made[1]
 
 
@@ -191,7 +191,7 @@ def test_templates_of_earlier_versions_that_name_members_which_events_lacked(
     own = changes["meta"].to_pylist()
     metas = [own[0], f'{{"source":{source},"left_out":{left_out}}}', own[2]]
     stored = changes.set_column(place, changes.schema.field(place), pa.array(metas, pa.string()))
-    assert filled(stored)["meta"].to_pylist() == [own[0], whole, own[2]]
+    assert with_whole_meta(stored)["meta"].to_pylist() == [own[0], whole, own[2]]
     form = registry.get("xtdb")
     written = Encoder(form, write_options(form, {}))(stored)
     assert written.rejects.num_rows == 0

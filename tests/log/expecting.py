@@ -5,7 +5,7 @@ from typing import Any
 import pyarrow as pa
 
 import changeling
-from changeling.formats.meta_template import filled
+from changeling.formats.meta_template import with_whole_meta
 from changeling.model.table import TableSchema, schema_from_json
 
 Row = dict[str, Any]
@@ -37,7 +37,7 @@ def rejected(row: Row, source: str, batch: int = 1) -> Row:
 
 def with_meta(changes: pa.Table) -> list[Row]:
     """Rows of the log, with what it leaves out of `meta`."""
-    return [row for batch in changes.combine_chunks().to_batches() for row in filled(batch).to_pylist()]
+    return [row for batch in changes.combine_chunks().to_batches() for row in with_whole_meta(batch).to_pylist()]
 
 
 def resolved(rows: list[Row], schemas: list[Row]) -> list[Row]:

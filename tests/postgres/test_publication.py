@@ -129,11 +129,13 @@ def test_who_does_not_own_the_tables_gets_the_statement_and_it_helps(database: D
             "publish_generated_columns = stored)"
         )
         assert str(raised.value) == (
-            f"the user may not publish these tables (permission denied for database {database.name}); let their owner run: "
+            f"the user lacks the right to publish these tables (permission denied for database {database.name}); let their owner run: "
             f"{statement}"
         )
         database.execute(f"GRANT CREATE ON DATABASE {database.name} TO {user.name}")
-        with pytest.raises(ChangelingError, match=r"may not publish these tables \(must be owner of table a\)"):
+        with pytest.raises(
+            ChangelingError, match=r"lacks the right to publish these tables \(must be owner of table a\)"
+        ):
             ensure(database, "a", connection=user.connection)
         database.execute(statement)
         assert ensure(database, "a", connection=user.connection) == []

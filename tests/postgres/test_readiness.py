@@ -113,7 +113,7 @@ def test_a_user_who_may_not_replicate_learns_what_to_run_and_it_helps(database: 
     with role(database) as user:
         statement = f'ALTER ROLE "{user.name}" REPLICATION'
         assert readiness.server_needs(user.connection) == [
-            Need(f"the user may not replicate: run {statement}", (statement,))
+            Need(f"the user lacks the right to replicate: run {statement}", (statement,))
         ]
         database.execute(statement)
         assert readiness.server_needs(user.connection) == []
@@ -286,7 +286,7 @@ def test_a_table_that_may_not_be_read_is_reported_and_what_is_reported_fixes_it(
     with role(database, "REPLICATION") as user:
         reported = check(database, user.connection)
         wanted = "; ".join(grant.format(f'"{user.name}"') for grant in grants)
-        assert reported == [f"{one.table.schema}.T may not be read: {wanted}"]
+        assert reported == [f"{one.table.schema}.T cannot be read: {wanted}"]
         mend(database, reported[0])
         assert check(database, user.connection) == []
         for leaf in catalog.leaves(user.connection, one.oid):
@@ -301,10 +301,10 @@ def test_all_problems_of_all_tables_are_reported_at_once(database: Database) -> 
         reported = [problem.partition(":")[0] for problem in check(database, user.connection)]
     none = "has nothing that identifies its rows, so that the server would refuse its updates and deletes once they are captured"
     assert reported == [
-        "public.a may not be read",
-        "public.b may not be read",
+        "public.a cannot be read",
+        "public.b cannot be read",
         f"public.b {none}",
-        "s.c may not be read",
+        "s.c cannot be read",
         f"s.c {none}",
     ]
 

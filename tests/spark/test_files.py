@@ -115,7 +115,7 @@ def test_a_path_that_stands_for_nothing_is_refused(spark: SparkSession, tmp_path
 
 @pytest.mark.parametrize("sizes", [[0], [0, 0, 5], [5, 0], [20, 0, 3], [None, 0]])
 def test_empty_files_are_read_like_others(sizes: list[int | None]) -> None:
-    found = [paths.Place(str(number), size) for number, size in enumerate(sizes)]
+    found = [paths.FileRef(str(number), size) for number, size in enumerate(sizes)]
     tasks = shared_out(found, 0, 10)
     assert [part.place for task in tasks for part in task] == found
     assert all(tasks)

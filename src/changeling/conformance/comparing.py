@@ -50,7 +50,7 @@ def _row(text: str | bytes | None, key: str | bytes | None, image: Image) -> dic
 
 
 def same(expected: Change, found: Change, arrived: bool, form: Format, halves: bool = False) -> None:
-    """Asserts that `found` says all that `expected` said; what the format adds (a catalog, an order) is no difference.
+    """Asserts that `found` says all that `expected` said; what the format adds (a catalog, an order) is not a difference.
 
     `halves`: the last part of the position only distinguishes the halves of an update, which are joined here.
     """

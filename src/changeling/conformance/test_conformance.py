@@ -15,7 +15,7 @@ from changeling.formats.capabilities import FEATURES, LABELS, needed
 from changeling.formats.decoding import Decoder
 from changeling.formats.encoding import Encoder
 from changeling.formats.format import read_options
-from changeling.formats.meta_template import VALUES, filled
+from changeling.formats.meta_template import VALUES, with_whole_meta
 from changeling.formats.options import WriteOptions
 from changeling.formats.pairing import Pairing
 from changeling.model import arrow_layouts, json_text
@@ -202,7 +202,7 @@ def test_what_the_log_leaves_out_of_meta_comes_back(name: str) -> None:
                 left_out = json_text.members(meta or "{}").get("left_out", b"{}") if form.meta_templates else b"{}"
                 values = set(map(json_text.string, json_text.members(left_out).values()))
                 assert values <= VALUES.keys(), f"{case}: {meta}"
-            assert filled(stored).equals(changes), case
+            assert with_whole_meta(stored).equals(changes), case
 
 
 @pytest.mark.parametrize("name", FORMATS)

@@ -22,11 +22,11 @@ from changeling.envelope.operations import (
     Reason,
     as_bytes,
 )
-from changeling.envelope.structs import Absent, Part
+from changeling.envelope.structs import Absent, MemberStruct
 from changeling.model import json_text
 from changeling.model.errors import Rejected
 
-__all__ = ["Absent", "Cell", "Cells", "Condition", "Members", "Names", "Part", "Reason", "as_bytes"]
+__all__ = ["Absent", "Cell", "Cells", "Condition", "MemberStruct", "Members", "Names", "Reason", "as_bytes"]
 
 
 class Cells(Operations):
@@ -52,7 +52,7 @@ class Cells(Operations):
         return self.key({name: row[name] for name in names}) if names else None
 
     def object_or_none(self, raw: Cell, name: str) -> Cell:
-        """What is an object, or nothing; rejects anything else by the name of its member."""
+        """An object, or None; rejects anything else, by the name of its member."""
         if raw is not None and not self.usually(self.starts(raw, b"{") | ~self.present(raw)):
             try:
                 json_text.members(raw)
@@ -61,7 +61,7 @@ class Cells(Operations):
         return raw
 
     def refilled(self, members: Mapping[str, Cell], filling: Mapping[str, Cell]) -> Cell:
-        """An object of these members, with those of the values of `filling` that are there in place of their own."""
+        """An object of these members; where `filling` has a value for one, that replaces its own."""
         return self.json_object({name: self.first(filling.get(name), value) for name, value in members.items()})
 
     def value(self, members: Mapping[str, Cell], name: str) -> Cell:
@@ -89,7 +89,7 @@ class Cells(Operations):
         return self.first(text, b"null")
 
     def json_object(self, members: Mapping[str, Cell], nulled: Sequence[str] = ()) -> Cell:
-        """A compact object of those of these members that are there, the first always is; the values of those `nulled` are `null`."""
+        """A compact object of the members that are present (the first always is); those in `nulled` become null."""
         parts: list[Cell] = []
         for name, text in members.items():
             if text is not None:
@@ -97,7 +97,7 @@ class Cells(Operations):
         return self.joined(*parts, b"}") if parts else b"{}"
 
     def sparse(self, members: Mapping[str, Cell]) -> Cell:
-        """An object of those of these members that are there; None where none is."""
+        """An object of those of these members that are present; None where none is."""
         found: Cell = None
         for name, text in members.items():
             if text is not None:

@@ -16,7 +16,7 @@ from changeling.envelope.objects import are_compact, are_objects
 from changeling.envelope.shapes import Names
 from changeling.envelope.text_columns import Mask, Places, as_mask, distinct_rows
 from changeling.model import arrow_layouts
-from changeling.model.operation import Image, Operation
+from changeling.model.operation import NEW_ROW_OPERATIONS, Image, Operation
 from changeling.model.table import TableName
 
 
@@ -56,7 +56,7 @@ class ChangeColumns(ColumnCells):
         """The components of the positions that the records have, where readers use them: they are the changes' own."""
 
     def check_rows(self, *, in_part: bool = False) -> None:
-        """Changes leave that are not one full row each, or whose images cannot be written as they are.
+        """Changes that are not exactly one full row each, or whose images cannot be written as they are, leave the group.
 
         `in_part`: rows need not be full, nor have the columns of their keys.
         """
@@ -67,7 +67,7 @@ class ChangeColumns(ColumnCells):
         ):
             self.expect(self.present(image) == ~self.equal(kind, Image.NONE))
         if in_part:
-            new = self.one_of(self.change.op, (Operation.INSERT, Operation.READ))
+            new = self.one_of(self.change.op, NEW_ROW_OPERATIONS)
             self.expect(~(new & self.equal(self.change.after_image, Image.PARTIAL)))
         else:
             self.expect(self.equal(self.change.after_image, self.where(deleted, Image.NONE, Image.FULL)))

@@ -66,7 +66,7 @@ class ColumnCells(JsonColumns):
         return np.zeros(self.count, np.bool_) if text is None else are_positions(self.array(text, pa.string()))
 
     def canonical(self, value: Cell) -> Condition:
-        # A pattern does not tell of all values whether they are.
+        # The pattern recognises only some of the canonical values.
         self.usually(found := keys.are_canonical(value))
         return found
 
@@ -193,7 +193,7 @@ class ColumnCells(JsonColumns):
             others = {name: value for name, value in (columns or {}).items() if name not in names}
             return [None if columns is None else part.json_object(others)]
 
-        return self.by_members(made, (image,))[0]
+        return self.by_shape(made, (image,))[0]
 
     def without_end(self, text: Cell) -> Cell:
         if text is None:
@@ -218,6 +218,6 @@ def _transactions(ids: pa.Array, *parts: pa.Array) -> pa.Array:
     """Transactions as a column; null where the id is."""
     mask = None if not ids.null_count else pc.is_null(ids)
     if mask is not None:
-        # What a null transaction would have is of no concern, and differs from reader to reader if it is kept.
+        # The fields of a null transaction are irrelevant, and would differ from reader to reader if they were kept.
         ids = pc.fill_null(ids, "")
     return pa.StructArray.from_arrays([ids, *parts], fields=list(arrow_layouts.TRANSACTION), mask=mask)

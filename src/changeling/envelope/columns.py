@@ -128,10 +128,10 @@ class Columns(Cells):
         self.usually(np.array([value == first for value in found.values], np.bool_)[found.places.to_numpy()])
         return first
 
-    def limit(self, value: Cell, most: int) -> None:
+    def limit(self, value: Cell, count: int) -> None:
         found = self._coded(value)
-        if len(found.values) > most:
-            self.usually(found.places.to_numpy() < most)
+        if len(found.values) > count:
+            self.usually(found.places.to_numpy() < count)
 
     def _listed(self, cell: Cell) -> Sequence[Any]:
         if isinstance(cell, Structs):

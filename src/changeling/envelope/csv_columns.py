@@ -23,7 +23,7 @@ def fields_of(rows: pa.Array, style: RowStyle) -> list[pa.Array]:
     plain = numbers == numbers[0]
     plain[_row_of(breaks[~breaks_inside], bounds)] = False
     if not numbers[0] and style.null_text:
-        # An empty line is no text: that would be quoted.
+        # An empty line is not an empty text, which would be quoted.
         plain &= np.diff(bounds) > 0
     require(plain)
     between = between.reshape(count, -1)

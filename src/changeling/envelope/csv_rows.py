@@ -9,7 +9,7 @@ from changeling.model.errors import Rejected, UsageError
 Field = str | None
 
 
-class Row(NamedTuple):
+class CsvRow(NamedTuple):
     """The fields of a row, NULL as None."""
 
     fields: list[Any]
@@ -50,7 +50,7 @@ class RowStyle:
         self._escaped = re.compile(rf"{e}([\s\S])")
         self._escaped_or_doubled = re.compile(rf"{e}([\s\S])|{q}({q})")
 
-    def split(self, text: str) -> Row:
+    def split(self, text: str) -> CsvRow:
         """The fields of a row; raises `Rejected` where a quote is never closed, or closed in the middle of a field."""
         raws: list[str] = self._raws(text + self.delimiter)
         if self.delimiter.join(raws) != text:
@@ -60,10 +60,10 @@ class RowStyle:
         raws = [raw.strip(self._blanks) for raw in raws] if self._trim else raws
         found = [None if raw == self.null_text else self._content(raw) for raw in raws]
         if self._trim or self.print(found) == text:
-            return Row(found, usual=True)
+            return CsvRow(found, usual=True)
         pairs = enumerate(zip(raws, found, strict=True))
         quoted = [at for at, (raw, one) in pairs if raw[:1] == self.quote and not self._must_quote(one or "")]
-        return Row(found, usual=False, quoted=quoted)
+        return CsvRow(found, usual=False, quoted=quoted)
 
     def print(self, fields: Sequence[Field], quoted: Collection[int] = ()) -> str:
         """The row of these fields, quoted where they must be; one that consists of an empty text is not an empty line.

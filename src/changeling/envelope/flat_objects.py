@@ -17,7 +17,7 @@ import pyarrow.compute as pc
 from changeling.envelope.operations import Cell, Members
 from changeling.envelope.quotes import BACKSLASH, QUOTE, Offsets, QuotedText
 from changeling.envelope.shapes import Shape, ShapeMismatch, decoded_texts, require
-from changeling.envelope.structs import Part
+from changeling.envelope.structs import MemberStruct
 from changeling.envelope.text_columns import Mask, as_mask, byte_lengths, content_of
 from changeling.model import json_text
 
@@ -25,7 +25,7 @@ Path: TypeAlias = tuple[str, ...]
 
 _BLANK = ord(" ")
 _SAMPLES = 6
-"""How many records are looked at for values that all have."""
+"""How many records are sampled for values that all have in common."""
 _TRIES = 4
 """How often a value that seemed common to all may turn out not to be."""
 _SCALAR = r"^(?:null|true|false|-?(?:0|[1-9][0-9]*)(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?)$"
@@ -129,12 +129,12 @@ class FlatObjects:
         leaf = self._leaves.get(path)
         return None if leaf is None else leaf.text
 
-    def struct(self, part: Part, path: Path) -> SimpleNamespace | None:
+    def struct(self, kind: MemberStruct, path: Path) -> SimpleNamespace | None:
         """An object of known members, each attribute the column of one; None where a value is of another type."""
         if not self.is_object(path):
             return None
         found: dict[str, Cell] = {}
-        for field in part.scalars or ():
+        for field in kind.scalars or ():
             own = (*path, field.name)
             if own in self._leaves:
                 leaf = self._leaves[own]
@@ -238,7 +238,7 @@ def flat_objects(texts: pa.Array) -> FlatObjects | None:
     text = QuotedText(texts)
     for _ in range(_TRIES):
         skeleton = _Skeleton(texts[0].as_py(), shapes, constants)
-        right, begins, ends, quoted, literals = _cut(text, skeleton)
+        right, values, literals = _cut(text, skeleton)
         if not right.all():
             other = _values(texts[int(np.argmin(right))].as_py())
             varying = set() if other is None else {path for path in constants if other.get(path) != first[path]}
@@ -248,10 +248,7 @@ def flat_objects(texts: pa.Array) -> FlatObjects | None:
             if right.sum() * 8 < 7 * len(right):
                 return None
             require(right)
-        leaves = {
-            path: _Leaf(text, begin, end, is_text)
-            for path, begin, end, is_text in zip(skeleton.leaves, begins, ends, quoted, strict=True)
-        }
+        leaves = {path: _Leaf(text, *value) for path, value in zip(skeleton.leaves, values, strict=True)}
         for leaf in leaves.values():
             right &= leaf.plain
         require(right)
@@ -259,15 +256,34 @@ def flat_objects(texts: pa.Array) -> FlatObjects | None:
     return None
 
 
-def _cut(text: QuotedText, skeleton: _Skeleton) -> tuple[Mask, list[Offsets], list[Offsets], list[Mask], list[Offsets]]:
-    """Which records fit a skeleton; where their values begin and end, and which of these are texts; where literals begin."""
+class _Value(NamedTuple):
+    """Where one of the values is in each record, and where it is a text."""
+
+    begins: Offsets
+    ends: Offsets
+    quoted: Mask
+
+
+class _Pieces(NamedTuple):
+    """Records cut into the literals of a skeleton and the values between them."""
+
+    right: Mask
+    """Which of them fit the skeleton."""
+    values: list[_Value]
+    literals: list[Offsets]
+    """Where each literal begins."""
+
+
+def _cut(text: QuotedText, skeleton: _Skeleton) -> _Pieces:
+    """Cuts records from left to right: a text ends at its second quote, anything else where the next literal begins."""
     literals = skeleton.literals
     right = np.ones(len(text.begins), np.bool_)
-    # As many more as a record may want that has fewer than it should.
+    # Padding, for records with fewer quotes than the skeleton has.
     beyond = np.full(sum(literal.count(b'"') for literal in literals) + 2 * len(literals), len(text.bytes))
     quotes = np.concatenate((text.quotes, beyond))
     at, next_quote = text.begins, np.searchsorted(text.quotes, text.begins)
-    begins, ends, quoted, starts = [], [], [], []
+    values: list[_Value] = []
+    starts: list[Offsets] = []
     for literal, behind in zip(literals, [*literals[1:], b""], strict=True):
         starts.append(at)
         right &= text.holds(literal, at)
@@ -277,8 +293,7 @@ def _cut(text: QuotedText, skeleton: _Skeleton) -> tuple[Mask, list[Offsets], li
             break
         next_quote = next_quote + literal.count(b'"')
         is_text = text.bytes.take(at, mode="clip") == QUOTE
-        begins.append(at)
-        quoted.append(is_text)
+        begins = at
         front = behind.find(b'"')
         before_next = text.ends - len(behind) if front < 0 else quotes[next_quote] - front
         if is_text.all():
@@ -286,6 +301,6 @@ def _cut(text: QuotedText, skeleton: _Skeleton) -> tuple[Mask, list[Offsets], li
         else:
             at = np.where(is_text, quotes[next_quote + 1] + 1, before_next) if is_text.any() else before_next
         next_quote = next_quote + 2 * is_text
-        right &= at > begins[-1]
-        ends.append(at)
-    return right, begins, ends, quoted, starts
+        right &= at > begins
+        values.append(_Value(begins, at, is_text))
+    return _Pieces(right, values, starts)

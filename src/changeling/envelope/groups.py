@@ -57,11 +57,11 @@ def in_groups(candidates: Mask, attempt: Callable[[Places], Found]) -> tuple[lis
     return taken, np.sort(np.concatenate([*not_taken, waiting]))
 
 
-def _try(group: Places, attempt: Callable[[Places], Found], most: int) -> _Trial[Found]:
+def _try(group: Places, attempt: Callable[[Places], Found], limit: int) -> _Trial[Found]:
     """Tries a group, and again without the records that it refuses, until it is taken, cannot be, or was tried often enough."""
     refused, attempts = [group[:0]], 0
     made: Found | None = None
-    while made is None and attempts < most:
+    while made is None and attempts < limit:
         attempts += 1
         try:
             made = attempt(group)

@@ -9,10 +9,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from changeling.envelope import keys
-from changeling.envelope.cells import Absent, Cell, Condition, Members, Part
+from changeling.envelope.cells import Absent, Cell, Condition, Members, MemberStruct
 from changeling.envelope.columns import Structs
 from changeling.envelope.csv_columns import fields_of
-from changeling.envelope.csv_rows import Row, RowStyle
+from changeling.envelope.csv_rows import CsvRow, RowStyle
 from changeling.envelope.flat_objects import FlatObjects, Path, flat_objects
 from changeling.envelope.objects import in_order
 from changeling.envelope.parts import Parts
@@ -67,21 +67,21 @@ class JsonColumns(Parts):
         self.check()
         return list(items(self.array(text, pa.binary()), count))
 
-    def struct(self, part: Part, text: Cell) -> Any:
+    def struct(self, kind: MemberStruct, text: Cell) -> Any:
         if text is None:
             return Absent()
         self.check()
         if id(text) in self._flat:
             _, flat, path = self._flat[id(text)]
-            if (known := flat.struct(part, path)) is not None:
+            if (known := flat.struct(kind, path)) is not None:
                 return known
         text = self.array(text, pa.binary())
-        if not text.null_count and not part.nullable:
-            return Structs(part.fields, decoded(text, part.decoder))
-        found = decoded(pc.fill_null(text, b"null"), part.decoder_or_none)
-        if not part.nullable and found.count(None) > text.null_count:
+        if not text.null_count and not kind.nullable:
+            return Structs(kind.fields, decoded(text, kind.decoder))
+        found = decoded(pc.fill_null(text, b"null"), kind.decoder_or_none)
+        if not kind.nullable and found.count(None) > text.null_count:
             self._check_nulls(text, np.fromiter((one is not None for one in found), np.bool_, len(found)))
-        return Structs(part.fields, found)
+        return Structs(kind.fields, found)
 
     def _check_nulls(self, texts: pa.Array, there: Mask) -> None:
         """A text that was there must give a value: records whose JSON is `null` leave."""
@@ -188,6 +188,6 @@ class JsonColumns(Parts):
             self.usually(~as_many | as_mask(pc.is_valid(found)))
         return tuple(part.cast(pa.int64()) for part in found.flatten())
 
-    def csv_row(self, text: Cell, style: RowStyle) -> Row:
+    def csv_row(self, text: Cell, style: RowStyle) -> CsvRow:
         self.usually(self.present(text))
-        return Row(fields_of(self.array(text, pa.binary()), style), usual=True)
+        return CsvRow(fields_of(self.array(text, pa.binary()), style), usual=True)

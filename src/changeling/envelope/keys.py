@@ -35,7 +35,7 @@ def keys_of(values: Sequence[tuple[str, pa.Array]]) -> pa.Array:
 
 
 def values_in(rows: pa.Array, names: Names) -> list[pa.Array]:
-    """The values of these columns of rows; null where a row lacks one. Raises `ShapeMismatch` where some are no objects."""
+    """The values of these columns of rows; null where a row lacks one. Raises `ShapeMismatch` where some are not objects."""
     if any(map(UNUSABLE.search, names)):
         raise ShapeMismatch(np.zeros(len(rows), np.bool_))
     found = decoded(rows, _columns(names))

@@ -23,7 +23,7 @@ _BLANK = ord(" ")
 
 
 def are_objects(texts: pa.Array) -> Mask:
-    """Whether each text is an object that is not nested too deep; null is none, which is fine."""
+    """Whether each text is an object that is not nested too deep; null passes."""
     given = pc.fill_null(texts, "{}")
     try:
         decoded(given, _objects)
@@ -41,7 +41,7 @@ def in_order(names: tuple[str, ...]) -> str:
 
 
 def are_shallow(texts: pa.Array) -> Mask:
-    """Whether each text (of valid JSON) is not nested deeper than anything sane."""
+    """Whether each text (of valid JSON) is not nested deeper than `DEPTH_LIMIT` levels."""
     found = np.ones(len(texts), np.bool_)
     # A text shorter than two brackets a level cannot be nested too deep: most need no look.
     for place in np.flatnonzero(byte_lengths(texts) > 2 * json_text.DEPTH_LIMIT):
@@ -54,7 +54,7 @@ def are_shallow(texts: pa.Array) -> Mask:
 
 
 def are_compact(texts: pa.Array) -> Mask:
-    """Whether nothing stands between the members of each object (of valid JSON); one that may only look so is not compact."""
+    """Whether nothing stands between the members of each object (of valid JSON); a text that might not be counts as not compact."""
     bounds, content = content_of(texts)
     own = np.concatenate((np.zeros(2, np.uint8), content, np.zeros(2, np.uint8)))
     blanks = np.flatnonzero(content <= _BLANK) + 2

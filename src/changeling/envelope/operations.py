@@ -4,8 +4,8 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any, ClassVar, NoReturn, TypeAlias
 
-from changeling.envelope.csv_rows import Row, RowStyle
-from changeling.envelope.structs import Part
+from changeling.envelope.csv_rows import CsvRow, RowStyle
+from changeling.envelope.structs import MemberStruct
 
 Cell: TypeAlias = Any
 """A value of one record (None where it has none), or the column of it; a plain value stands for a column of nothing else."""
@@ -73,32 +73,33 @@ class Operations(ABC):
 
     @abstractmethod
     def holds(self, function: Callable[..., bool], *cells: Cell) -> Condition:
-        """Where a function of values says so."""
+        """Where a function of the values returns true."""
 
     @abstractmethod
     def common(self, cell: Cell) -> Any:
         """The value; a group continues with the records that have the value of the first one."""
 
     @abstractmethod
-    def limit(self, value: Cell, most: int) -> None:
-        """A group continues with the records that have one of the first `most` values."""
+    def limit(self, value: Cell, count: int) -> None:
+        """A group continues with the records that have one of its first `count` distinct values."""
 
     @abstractmethod
     def by_value(self, function: Callable[..., Sequence[Cell]], value: Cell, *cells: Cell) -> Sequence[Cell]:
-        """Cells that are made in another way for each value: a function of `Cells`, the value, and these cells of its records."""
+        """Cells made in another way for each value: by a function of `Cells`, the value, and these cells of its records."""
 
     @abstractmethod
-    def by_members(
-        self, function: Callable[..., Sequence[Cell]], texts: Sequence[Cell], *cells: Cell
-    ) -> Sequence[Cell]:
-        """Cells that are made in another way for each list of members.
+    def by_shape(self, function: Callable[..., Sequence[Cell]], texts: Sequence[Cell], *cells: Cell) -> Sequence[Cell]:
+        """Cells made in another way for each shape of these objects: the members that they have, in their order.
 
-        By a function of `Cells`, the members of each of these objects (None where there is none), and these cells of its records.
+        By a function of `Cells`, the members of each object (None where there is none), and these cells of its records.
         """
 
     @abstractmethod
-    def by_names(self, function: Callable[..., Any], text: Cell, *others: Cell) -> Cell:
-        """A function of the columns of a row, and of others (None where one is missing); nothing where there is no row."""
+    def each_object(self, function: Callable[..., Any], text: Cell, *others: Cell) -> Cell:
+        """What a function makes of the members of an object, and of others (None where one is missing).
+
+        It is called for every record that has the object; the others have nothing.
+        """
 
     @abstractmethod
     def mask(self, truth: Any) -> Condition:
@@ -110,7 +111,7 @@ class Operations(ABC):
 
     @abstractmethod
     def equal(self, cell: Cell, other: Cell) -> Condition:
-        """Where both are there and the same."""
+        """Where both are present and equal."""
 
     @abstractmethod
     def one_of(self, cell: Cell, values: Collection[str]) -> Condition:
@@ -130,19 +131,19 @@ class Operations(ABC):
 
     @abstractmethod
     def where(self, condition: Condition, cell: Cell, other: Cell) -> Cell:
-        """One or the other."""
+        """`cell` where the condition holds, else `other`."""
 
     @abstractmethod
     def first(self, *cells: Cell) -> Cell:
-        """The first that is there."""
+        """The first of these that is present."""
 
     @abstractmethod
     def joined(self, *parts: Cell) -> Cell:
-        """These texts after one another; nothing where one of them is missing."""
+        """These texts concatenated; None where one of them is missing."""
 
     @abstractmethod
     def envelope(self, text: Cell) -> Members:
-        """The members of an object whose values are usually texts, numbers and words, or objects of such."""
+        """The members of an object whose values are usually texts, numbers, true, false or null, or objects of such."""
 
     @abstractmethod
     def members(self, text: Cell, name: str = "", optional: Names = (), usual: Names = ()) -> Members:
@@ -160,7 +161,7 @@ class Operations(ABC):
         """The items of an array of `count`, as JSON; of others, `wrong` says so."""
 
     @abstractmethod
-    def csv_row(self, text: Cell, style: RowStyle) -> Row:
+    def csv_row(self, text: Cell, style: RowStyle) -> CsvRow:
         """The fields of a row of CSV; those of a group have one number of fields, and are usual."""
 
     @abstractmethod
@@ -173,10 +174,10 @@ class Operations(ABC):
 
     @abstractmethod
     def is_set(self, cell: Cell) -> Condition:
-        """Where a member of an object is there, be it null."""
+        """Where a member of an object is present, even if it is null."""
 
     @abstractmethod
-    def struct(self, part: Part, text: Cell) -> Any:
+    def struct(self, kind: MemberStruct, text: Cell) -> Any:
         """An object whose attributes are cells; they are None where the text is missing."""
 
     @abstractmethod
@@ -212,15 +213,15 @@ class Operations(ABC):
 
     @abstractmethod
     def as_text(self, cell: Cell) -> Cell:
-        """What is a text; nothing where it is anything else."""
+        """The value where it is a text, None where it is anything else."""
 
     @abstractmethod
     def plus(self, number: Cell, other: Cell) -> Cell:
-        """Two numbers together."""
+        """The sum of two numbers."""
 
     @abstractmethod
     def at_least(self, number: Cell, least: int) -> Cell:
-        """A number, or the least one."""
+        """A number, or `least` where it is smaller."""
 
     @abstractmethod
     def int_or_text(self, cell: Cell, name: str) -> Cell:
@@ -244,7 +245,7 @@ class Operations(ABC):
 
     @abstractmethod
     def check_position(self, text: Cell) -> None:
-        """Rejects what is no position."""
+        """Rejects anything but a position."""
 
     @abstractmethod
     def is_position(self, text: Cell) -> Condition:
@@ -264,11 +265,11 @@ class Operations(ABC):
 
     @abstractmethod
     def transaction(self, name: Cell, order: Cell = None, total: Cell = None, complete: Cell = None) -> Cell:
-        """A transaction; none where it has no name."""
+        """A transaction; None where it has no name."""
 
     @abstractmethod
     def columns(self, row: Cell, names: tuple[str, ...]) -> Members:
-        """The values of these columns of a row as JSON; nothing where it lacks one."""
+        """The values of these columns of a row as JSON; None where it lacks one."""
 
     @abstractmethod
     def key(self, columns: Mapping[str, Cell]) -> Cell:
@@ -288,7 +289,7 @@ class Operations(ABC):
 
     @abstractmethod
     def check_object(self, text: Cell) -> None:
-        """Rejects what is no object; nothing is fine."""
+        """Rejects anything but an object; a missing value passes."""
 
     @abstractmethod
     def check_depth(self, text: Cell) -> None:

@@ -12,7 +12,7 @@ import pyarrow.compute as pc
 from changeling.envelope.cells import Cell, Members
 from changeling.envelope.columns import Columns, Distinct
 from changeling.envelope.shapes import Shape, ShapeMismatch, decoded
-from changeling.envelope.text_columns import Places, as_mask, placed
+from changeling.envelope.text_columns import Places, as_mask, scattered
 
 _SHAPES = 16
 """How many shapes of objects a group may have; records with others leave it."""
@@ -36,37 +36,33 @@ class Parts(Columns):
             made.append((rows, self._made(rows, function, found.values[code], cells)))
         return self._together(made)
 
-    def by_members(
-        self, function: Callable[..., Sequence[Cell]], texts: Sequence[Cell], *cells: Cell
-    ) -> Sequence[Cell]:
-        return self._by_members(function, (), texts, cells)
+    def by_shape(self, function: Callable[..., Sequence[Cell]], texts: Sequence[Cell], *cells: Cell) -> Sequence[Cell]:
+        return self._by_shape(function, (), texts, cells)
 
-    def _by_members(
+    def _by_shape(
         self,
         function: Callable[..., Sequence[Cell]],
         known: Sequence[Members | None],
         texts: Sequence[Cell],
         cells: Sequence[Cell],
     ) -> Sequence[Cell]:
-        """As `by_members`, where the members of the texts in front are known."""
+        """As `by_shape`, where the members of the texts in front are known: all records have the same shapes of these."""
         if not texts:
             return function(self, *known, *cells)
-        values = [value for members in known for value in (members or {}).values()]
+        first, *others = texts
 
-        def with_members(part: Parts, own: Members | None, *taken: Cell) -> Sequence[Cell]:
-            given = iter(taken)
-            before = [None if members is None else {name: next(given) for name in members} for members in known]
-            rest = [next(given) for _ in texts[1:]]
-            return part._by_members(function, [*before, own], rest, list(given))
+        def with_members(part: Parts, members: Members | None, *taken: Any) -> Sequence[Cell]:
+            own_known, own_others = taken[: len(known)], taken[len(known) : len(known) + len(others)]
+            return part._by_shape(function, [*own_known, members], own_others, taken[len(known) + len(others) :])
 
         self.check()
         made = [
-            (rows, self._made(rows, with_members, members, [*values, *texts[1:], *cells]))
-            for rows, members in self._by_shape(texts[0])
+            (rows, self._made(rows, with_members, members, [*known, *others, *cells]))
+            for rows, members in self._grouped_by_shape(first)
         ]
         return self._together(made)
 
-    def _by_shape(self, text: Cell) -> list[tuple[Places, Members | None]]:
+    def _grouped_by_shape(self, text: Cell) -> list[tuple[Places, Members | None]]:
         """The members of each object (None where there is none), those of one shape together, and their places."""
         there = self.present(text)
         found: list[tuple[Places, Members | None]] = []
@@ -121,11 +117,13 @@ class Parts(Columns):
             given = [(rows, cell) for (rows, _), cell in zip(made, column, strict=True) if cell is not None]
             if len({str(cell.type) for _, cell in given}) > 1:
                 given = [(rows, cell.cast(pa.binary())) for rows, cell in given]
-            found.append(placed(given, self.count))
+            found.append(scattered(given, self.count))
         return found
 
     def _taken(self, cell: Cell, rows: Places) -> Cell:
-        """The cell of some of the records; None where none of them has a value."""
+        """The cell, or all members, of some of the records; None where none of them has a value."""
+        if isinstance(cell, dict):
+            return {name: self._taken(value, rows) for name, value in cell.items()}
         if isinstance(cell, Distinct):
             return Distinct(cell.values, cell.places.take(pa.array(rows)))
         if isinstance(cell, np.ndarray):
@@ -135,7 +133,7 @@ class Parts(Columns):
         found = cell if len(rows) == self.count else cell.take(pa.array(rows))
         return None if found.null_count == len(found) else found
 
-    def by_names(self, function: Callable[..., Any], text: Cell, *others: Cell) -> Cell:
+    def each_object(self, function: Callable[..., Any], text: Cell, *others: Cell) -> Cell:
         there = self.present(text)
         if not there.any():
             return None
@@ -145,4 +143,4 @@ class Parts(Columns):
         for given in (text, *others):
             one = pa.nulls(self.count, pa.binary()) if given is None else self.array(given, pa.binary())
             columns.append(decoded(pc.fill_null(one.take(rows), b"null"), _names))
-        return placed([(rows.to_numpy(), pa.array(map(function, *columns), size=len(rows)))], self.count)
+        return scattered([(rows.to_numpy(), pa.array(map(function, *columns), size=len(rows)))], self.count)

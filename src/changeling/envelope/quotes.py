@@ -12,7 +12,7 @@ Offsets: TypeAlias = npt.NDArray[np.int64]
 
 QUOTE, BACKSLASH = b'"\\'
 _BLOCK = 256 * 1024
-"""What fits a core's cache is looked at several times as quickly."""
+"""A block that fits a core's cache is searched several times as fast."""
 
 
 class QuotedText:
@@ -68,7 +68,7 @@ def _quotes(content: Bytes) -> Offsets:
 
 
 def _backslashes_before(content: Bytes, places: Offsets) -> Offsets:
-    """How many backslashes stand in front of each of these places, one at least."""
+    """How many backslashes stand in front of each of these places: at least one."""
     known = np.flatnonzero(content == BACKSLASH)
     every = np.arange(len(known))
     firsts = np.maximum.accumulate(np.where(np.diff(known, prepend=-2) != 1, every, 0))

@@ -49,7 +49,7 @@ Reader: TypeAlias = Callable[[Cells, Any], ChangeCells | Sequence[Change]]
 
 
 def one_by_one(read: Reader, templates: bool = False) -> Callable[[Record], Sequence[Change]]:
-    """The way record by record."""
+    """Decodes record by record."""
     cells = ScalarCells(templates)
 
     def decode(record: Record) -> Sequence[Change]:
@@ -65,7 +65,7 @@ def change_of(found: ChangeCells) -> Change:
 
 
 def _with_kinds(cells: Cells, found: ChangeCells) -> ChangeCells:
-    """With the kinds of both images."""
+    """The same with the kinds of both images."""
     if found.before_image is None:
         found = found._replace(before_image=cells.where(cells.present(found.before), Image.FULL, Image.NONE))
     if found.after_image is None:
@@ -76,7 +76,7 @@ def _with_kinds(cells: Cells, found: ChangeCells) -> ChangeCells:
 def by_columns(
     read: Reader, encoding: str, source: str, before_arrival: Callable[[str], tuple[int, ...]], templates: bool
 ) -> Callable[[pa.RecordBatch], pa.RecordBatch]:
-    """The way of whole groups: records of one shape into changes of that encoding and source, one each.
+    """Decodes whole groups: records of one shape into changes of that encoding and source, one each.
 
     `before_arrival` gives the numbers in front of the place of arrival, for an operation without a position.
     """
@@ -130,7 +130,7 @@ def _column(records: pa.RecordBatch, name: str) -> Cell:
 def _batch(
     cells: ColumnCells, found: ChangeCells, origin: pa.Array, source: str, encoding: str, arrived: pa.Array
 ) -> pa.RecordBatch:
-    """As a batch of layout `CHANGES`."""
+    """The changes as a batch of layout `CHANGES`."""
     given = {
         **found._asdict(),
         "source": source,

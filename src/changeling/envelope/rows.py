@@ -21,7 +21,7 @@ class Kind(NamedTuple):
     schema: str | None
 
 
-class Row(NamedTuple):
+class ImageColumns(NamedTuple):
     """The columns of a row, as JSON; None where the change has no such image, or no key."""
 
     kind: Kind
@@ -31,15 +31,15 @@ class Row(NamedTuple):
 
 
 def by_rows(cells: Cells, change: Any, function: Callable[..., Sequence[Cell]], *others: Cell) -> Sequence[Cell]:
-    """Cells that are made in another way for each list of columns: a function of `Cells`, the `Row`, and these cells of its records."""
+    """Cells made in another way for each list of columns: by a function of `Cells`, the `ImageColumns`, and these cells of its records."""
 
     def with_kind(part: Cells, kind: Kind, key: Cell, before: Cell, after: Cell, *own: Cell) -> Sequence[Cell]:
         def with_members(
             part: Cells, key: Members | None, before: Members | None, after: Members | None, *own: Cell
         ) -> Sequence[Cell]:
-            return function(part, Row(kind, key, before, after), *own)
+            return function(part, ImageColumns(kind, key, before, after), *own)
 
-        return part.by_members(with_members, (key, before, after), *own)
+        return part.by_shape(with_members, (key, before, after), *own)
 
     kind = cells.each(_kind, change.op, change.before_image, change.after_image, change.table, change.schema)
     cells.limit(kind, _KINDS)

@@ -7,8 +7,19 @@ from typing import Any, NoReturn
 import msgspec
 import numpy as np
 
-from changeling.envelope.cells import Absent, Cell, Cells, Condition, Members, Names, Part, Reason, as_bytes, template
-from changeling.envelope.csv_rows import Row, RowStyle
+from changeling.envelope.cells import (
+    Absent,
+    Cell,
+    Cells,
+    Condition,
+    Members,
+    MemberStruct,
+    Names,
+    Reason,
+    as_bytes,
+    template,
+)
+from changeling.envelope.csv_rows import CsvRow, RowStyle
 from changeling.envelope.key_in_row import check_key
 from changeling.envelope.objects import in_order
 from changeling.model import json_text, position, times
@@ -61,18 +72,16 @@ class ScalarCells(Cells):
     def common(self, cell: Cell) -> Any:
         return cell
 
-    def limit(self, value: Cell, most: int) -> None:
+    def limit(self, value: Cell, count: int) -> None:
         pass
 
     def by_value(self, function: Callable[..., Sequence[Cell]], value: Cell, *cells: Cell) -> Sequence[Cell]:
         return function(self, value, *cells)
 
-    def by_members(
-        self, function: Callable[..., Sequence[Cell]], texts: Sequence[Cell], *cells: Cell
-    ) -> Sequence[Cell]:
+    def by_shape(self, function: Callable[..., Sequence[Cell]], texts: Sequence[Cell], *cells: Cell) -> Sequence[Cell]:
         return function(self, *(None if text is None else json_text.members(text) for text in texts), *cells)
 
-    def by_names(self, function: Callable[..., Any], text: Cell, *others: Cell) -> Cell:
+    def each_object(self, function: Callable[..., Any], text: Cell, *others: Cell) -> Cell:
         if text is None:
             return None
         return function(_names(text), *(None if other is None else _names(other) for other in others))
@@ -145,7 +154,7 @@ class ScalarCells(Cells):
             raise Rejected(wrong(len(found)))
         return found
 
-    def csv_row(self, text: Cell, style: RowStyle) -> Row:
+    def csv_row(self, text: Cell, style: RowStyle) -> CsvRow:
         return style.split(text.decode())
 
     def doubled(self, text: Cell, letter: str) -> Cell:
@@ -157,12 +166,12 @@ class ScalarCells(Cells):
     def is_set(self, cell: Cell) -> Condition:
         return _BOOL[cell is not None and cell is not msgspec.UNSET]
 
-    def struct(self, part: Part, text: Cell) -> Any:
-        found = None if text is None else part.decode(text)
+    def struct(self, kind: MemberStruct, text: Cell) -> Any:
+        found = None if text is None else kind.decode(text)
         return Absent() if found is None else found
 
     def json_object(self, members: Mapping[str, Cell], nulled: Sequence[str] = ()) -> Cell:
-        # This is most of the time that it takes to write a record by itself.
+        # Writing a single record spends most of its time here.
         parts = [
             json_text.head(name) + (b"null" if name in nulled else text if type(text) is bytes else as_bytes(text))
             for name, text in members.items()
@@ -205,7 +214,7 @@ class ScalarCells(Cells):
         if cell is None or isinstance(cell, int):
             return cell
         if not _INTEGER.fullmatch(cell):
-            raise Rejected(f"{name} is {cell[:40]!r}, which is no integer")
+            raise Rejected(f"{name} is {cell[:40]!r}, which is not an integer")
         return int(cell)
 
     def captured(self, text: Cell, pattern: str) -> tuple[Cell, ...]:

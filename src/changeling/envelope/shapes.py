@@ -51,7 +51,7 @@ class ShapeMismatch(Exception):
 
 
 def first_mismatches(count: int) -> ShapeMismatch:
-    """The first record has no shape that others could be read by."""
+    """For a group whose first record has no shape that others could be compared with."""
     return ShapeMismatch(np.arange(count) > 0)
 
 
@@ -164,7 +164,7 @@ def _probes(shape: Shape) -> list[tuple[int, Places, Bytes]]:
     """Which bytes of the texts before members, and after the last, tell whether all of them are the shape's.
 
     Where in these texts, for which of them, and what they are. An object of the same members is as long as a compact one only if it is
-    compact: then the names must only be told from one another.
+    compact: then it is enough to distinguish the names.
     """
     literals, offsets = shape.literals, range(max(map(len, shape.literals)))
     if shape.is_compact:

@@ -1,4 +1,4 @@
-"""Parts of envelopes that are objects of known members."""
+"""Members of envelopes that are objects of known members themselves."""
 
 from collections.abc import Callable
 from typing import Any, NamedTuple, get_args
@@ -9,7 +9,7 @@ from changeling.model import json_text
 
 
 class Scalar(NamedTuple):
-    """A member of a part that is a text or a whole number."""
+    """A member of such an object that is a text or a whole number."""
 
     attribute: str
     name: str
@@ -19,7 +19,7 @@ class Scalar(NamedTuple):
     decode: Callable[[bytes], Any]
 
 
-class Part:
+class MemberStruct:
     """A member of an envelope that is an object of known members: its errors name it, if it has a name."""
 
     def __init__(self, name: str, kind: Any, *, nullable: bool = False) -> None:
@@ -30,7 +30,7 @@ class Part:
         self.decode = json_text.named(name, decode) if name else decode
         self.fields: tuple[str, ...] = kind.__struct_fields__
         self.scalars = _scalars(kind)
-        """Its members, where all of them are texts and whole numbers, and others are of no concern."""
+        """Its members, where all of them are texts and whole numbers, and others are ignored."""
 
 
 def _scalars(kind: Any) -> list[Scalar] | None:
@@ -48,7 +48,7 @@ def _scalars(kind: Any) -> list[Scalar] | None:
 
 
 class Absent:
-    """What is known of an object that is not there."""
+    """Stands for an object that is missing: each of its attributes is None."""
 
     def __getattr__(self, name: str) -> None:
         return None

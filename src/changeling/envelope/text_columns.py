@@ -13,7 +13,7 @@ Lengths = npt.NDArray[np.int64]
 Places = npt.NDArray[np.int64]
 Bytes = npt.NDArray[np.uint8]
 Mask = npt.NDArray[np.bool_]
-Part: TypeAlias = pa.Array | bytes
+TextPart: TypeAlias = pa.Array | bytes
 Value = TypeVar("Value", bound=Hashable)
 
 _NEWLINE = ord("\n")
@@ -26,7 +26,7 @@ def is_one_of(texts: pa.Array, values: Collection[str]) -> pa.Array:
 
 
 def lines(texts: pa.Array) -> memoryview:
-    """All texts of a column as the lines of one."""
+    """All texts of a column, joined as lines."""
     whole = pa.ListArray.from_arrays(pa.array([0, len(texts)], pa.int32()), texts)
     return memoryview(pc.binary_join(whole, b"\n" if texts.type == pa.binary() else "\n")[0].as_buffer())
 
@@ -62,7 +62,7 @@ def every(pieces: pa.Array, first: int, step: int) -> pa.Array:
 
 
 def byte_lengths(texts: pa.Array) -> Lengths:
-    """The number of bytes of each text; none where it is null."""
+    """The number of bytes of each text; 0 where it is null."""
     lengths = pc.binary_length(texts)
     found: Lengths = (pc.fill_null(lengths, 0) if lengths.null_count else lengths).to_numpy().astype(np.int64)
     return found
@@ -79,7 +79,7 @@ def counts_of(texts: pa.Array, letters: bytes) -> Lengths:
 
 
 def content_of(texts: pa.Array) -> tuple[npt.NDArray[np.int32], npt.NDArray[np.uint8]]:
-    """Where each text begins and ends, and all of them after one another."""
+    """The bounds of the texts, from 0 on, and the bytes of all of them."""
     bounds = np.frombuffer(texts.buffers()[1], np.int32)[texts.offset : texts.offset + len(texts) + 1]
     content = np.frombuffer(texts.buffers()[2] or b"", np.uint8)
     return bounds - bounds[0], content[bounds[0] : bounds[-1]]
@@ -108,14 +108,14 @@ def as_mask(values: pa.Array) -> Mask:
     return found.to_numpy(zero_copy_only=False)  # type: ignore[no-any-return]
 
 
-def joined(*parts: Part) -> pa.Array:
+def joined(*parts: TextPart) -> pa.Array:
     """Text by text, these parts after one another; null where one of them is."""
     return pc.binary_join_element_wise(*merged(parts), b"")
 
 
-def merged(parts: Iterable[Part]) -> list[Part]:
+def merged(parts: Iterable[TextPart]) -> list[TextPart]:
     """The same parts, neighbouring literals made one."""
-    found: list[Part] = []
+    found: list[TextPart] = []
     for part in parts:
         if isinstance(part, bytes) and found and isinstance(found[-1], bytes):
             found[-1] += part
@@ -124,8 +124,8 @@ def merged(parts: Iterable[Part]) -> list[Part]:
     return found
 
 
-def placed(parts: Sequence[tuple[Places, pa.Array]], count: int) -> pa.Array:
-    """One column of these parts at their places; null elsewhere."""
+def scattered(parts: Sequence[tuple[Places, pa.Array]], count: int) -> pa.Array:
+    """One column of `count` rows: the values of each part at its places, null elsewhere."""
     if len(parts) == 1 and len(parts[0][0]) == count:
         return parts[0][1]
     places = np.full(count, -1, np.int64)

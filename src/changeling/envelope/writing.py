@@ -46,7 +46,7 @@ def milliseconds(cells: Cells, out: Any, why: str) -> Cell:
 
 
 def one_by_one(write: Writer) -> Callable[[Any], Sequence[Record]]:
-    """The way change by change."""
+    """Encodes change by change."""
 
     def encode(out: Any) -> Sequence[Record]:
         return [
@@ -59,7 +59,7 @@ def one_by_one(write: Writer) -> Callable[[Any], Sequence[Record]]:
 
 
 def by_columns(write: Writer) -> Callable[[ChangeColumns], RecordColumns]:
-    """The way of whole groups."""
+    """Encodes whole groups."""
 
     def encode(changes: ChangeColumns) -> RecordColumns:
         made = write(changes, changes)

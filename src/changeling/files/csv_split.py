@@ -126,7 +126,7 @@ class _Rows:
         return len(self._window.data) if complete or b"\n" not in rest[:-1] else -1
 
     def _row_end(self) -> int | None:
-        """Where the next row ends; None if more must be read to know, -1 if it is no row."""
+        """Where the next row ends; None if more must be read to know, -1 if it is not a row."""
         data = self._window.data
         end = self._fields.match(data, self._window.at).end()  # type: ignore[union-attr]  # matches anywhere
         if data.startswith(b"\n", end):

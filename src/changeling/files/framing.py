@@ -4,7 +4,7 @@ No byte is lost: all that is neither blank nor a separator becomes part of a rec
 Files of any size are split in bounded memory. A record over `limit` is given as `Oversized`.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 
 from changeling.files.csv_split import row_blocks
 from changeling.files.json_split import JsonSplitter
@@ -15,7 +15,7 @@ from changeling.model.json_text import SIZE_LIMIT
 CHUNK_SIZE = 4 * 1024 * 1024
 """Measured: 1 MB to 4 MB are quickest, smaller and larger ones up to a third slower."""
 
-__all__ = ["Block", "Oversized", "RawRecord", "blocks", "csv_rows", "detect_framing", "json_values"]
+__all__ = ["Block", "Oversized", "RawRecord", "blocks", "detect_framing"]
 
 _BLANKS = b" \t\r\n\xef\xbb\xbf"
 
@@ -47,7 +47,10 @@ class _Rejoined:
 def blocks(
     stream: Readable, framing: JsonValues | CsvRows, *, chunk_size: int = CHUNK_SIZE, limit: int = SIZE_LIMIT
 ) -> Iterator[Block]:
-    """The records of a stream in blocks, each a binary Arrow array (where that is quick) or a list."""
+    """The raw records of a stream in blocks, each a binary Arrow array (where that is quick) or a list.
+
+    `JsonSplitter` has the rules for JSON, `row_blocks` those for CSV.
+    """
     if isinstance(framing, JsonValues):
         return JsonSplitter(stream, arrays=framing.arrays, chunk_size=chunk_size, limit=limit).blocks()
     return row_blocks(
@@ -58,31 +61,3 @@ def blocks(
         chunk_size=chunk_size,
         limit=limit,
     )
-
-
-def json_values(
-    stream: Readable, *, arrays: bool = True, chunk_size: int = CHUNK_SIZE, limit: int = SIZE_LIMIT
-) -> Iterator[RawRecord]:
-    """The raw bytes of each JSON value at the top level, in any layout; see `JsonSplitter` for the rules.
-
-    With `arrays`, the items of an array at the top level are the values (of each array, where there are several).
-    """
-    return _single(blocks(stream, JsonValues(arrays), chunk_size=chunk_size, limit=limit))
-
-
-def csv_rows(
-    stream: Readable,
-    delimiter: str = ",",
-    quote: str = '"',
-    escape: str | None = None,
-    *,
-    chunk_size: int = CHUNK_SIZE,
-    limit: int = SIZE_LIMIT,
-) -> Iterator[RawRecord]:
-    """The raw rows of CSV that are not empty, without line ends; see `row_blocks` for the rules."""
-    return _single(blocks(stream, CsvRows(delimiter, quote, escape), chunk_size=chunk_size, limit=limit))
-
-
-def _single(found: Iterable[Block]) -> Iterator[RawRecord]:
-    for block in found:
-        yield from block if isinstance(block, list) else block.to_pylist()

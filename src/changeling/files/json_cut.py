@@ -17,8 +17,8 @@ _SECOND_VALUE = np.zeros(256, bool)
 _SECOND_VALUE[list(b"{[ \t\r")] = True
 _VALUE_AFTER_ANY = re.compile(rb"[}\]][ \t\r]*[{\[]")
 _VALUE_AFTER_OBJECT = re.compile(rb"\}[ \t\r]*[{\[]")
-_MOST_BLANKS = 64
-_MOST_DEPTH = 30_000
+_MAX_BLANKS = 64
+_MAX_DEPTH = 30_000
 _IS_BLANK = np.zeros(256, bool)
 _IS_BLANK[list(b" \t\r\n")] = True
 _CASE = np.uint8(0x20)  # Set in the braces, not in the square brackets: with it, both kinds are one.
@@ -95,7 +95,7 @@ def cut_values(data: bytes, start: int, end: int, *, in_array: bool, objects_onl
         brackets, depths = brackets[: stray[0]], depths[: stray[0]]
     lasts = np.flatnonzero(depths == 0)
     lasts = lasts[lasts + 1 < len(brackets)]
-    if not len(lasts) or depths.max() > _MOST_DEPTH:
+    if not len(lasts) or depths.max() > _MAX_DEPTH:
         return None
     starts = brackets[np.concatenate([[0], lasts[:-1] + 1])]
     stops = brackets[lasts] + 1
@@ -142,7 +142,7 @@ def _strings(text: np.ndarray) -> tuple[np.ndarray, int]:
 def _gaps(text: np.ndarray, stops: np.ndarray, nexts: np.ndarray, in_array: bool) -> tuple[np.ndarray, np.ndarray]:
     """Whether a separator follows each value, and whether that contains a line break."""
     lengths = nexts - stops
-    good = lengths <= _MOST_BLANKS
+    good = lengths <= _MAX_BLANKS
     commas = np.zeros(len(stops), np.int8)
     breaks = np.zeros(len(stops), bool)
     for offset in range(int(lengths[good].max(initial=0))):

@@ -12,7 +12,7 @@ from changeling.files.raw_records import HEAD, Block, RawRecord, Readable, overs
 from changeling.files.window import Window
 
 _BLOCK_ROWS = 50_000
-_MOST_FAILURES = 16
+_MAX_FAILURES = 16
 _SHORTEST_SPAN, _LONGEST_SPAN = 64 * 1024, 8 * 1024 * 1024
 _NEWLINE = re.compile(rb"\n")
 _ITEM = re.compile(rb'(?:[^"\[\]{},\n]++|' + STRING + rb")++|\}++|,++")
@@ -124,7 +124,7 @@ class JsonSplitter:
             if line is not None:
                 return line
         scan, offset = Scan(window.limit), 0
-        stop = self._line_end() if self._failures > _MOST_FAILURES and self._walk.place < self._failed_at else None
+        stop = self._line_end() if self._failures > _MAX_FAILURES and self._walk.place < self._failed_at else None
         while True:
             end = len(window.data) if stop is None else window.at + stop
             position, verdict = scan.advance(window.data, window.at + offset, end)

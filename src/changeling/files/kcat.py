@@ -40,7 +40,7 @@ _STRING = msgspec.json.Decoder(str).decode
 
 
 def parse(line: bytes) -> Message:
-    """Reads one line; raises `Rejected` with the reason. An object that is no message at all is a plain record.
+    """Reads one line; raises `Rejected` with the reason. An object that is not a message at all is a plain record.
 
     The payload is `payload` or `value`: a string is the bytes of the value, null is a tombstone, and anything else (kcat
     decodes Avro to JSON) is the value as it is. The same holds for `key`.

@@ -23,7 +23,7 @@ STDIN = "-"
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class FileRef:
     """One file to read: its path as it was given or matched, and its size on storage where that is known."""
 
     path: str
@@ -38,27 +38,27 @@ class NoFileFound(UsageError):
     """A path names or matches no file at present."""
 
 
-def expand(paths: Sequence[str], on_skip: Callable[[str], None] | None = None) -> list[Place]:
+def expand(paths: Sequence[str], on_skip: Callable[[str], None] | None = None) -> list[FileRef]:
     """The files that paths name or match, in the order given, sorted inside each folder or pattern.
 
     A path is a file, a folder (all files below it), a pattern with `*`, `?` or `**` (any number of folders), `-` for standard
     input, or any of the first three under `s3://bucket/`. Names that start with `.` or `_` are left out unless they are
-    spelled out. A path that matches nothing raises `NoFileFound`. An entry of a folder or pattern that is no file, or whose
-    name is no text, raises `ChangelingError`; with `on_skip`, it is reported there and skipped.
+    spelled out. A path that matches nothing raises `NoFileFound`. An entry of a folder or pattern that is not a file, or whose
+    name is not text, raises `ChangelingError`; with `on_skip`, it is reported there and skipped.
     """
-    return [place for path in paths for place in _expand_one(path, on_skip)]
+    return [file for path in paths for file in _expand_one(path, on_skip)]
 
 
-def _expand_one(path: str, on_skip: Callable[[str], None] | None) -> list[Place]:
+def _expand_one(path: str, on_skip: Callable[[str], None] | None) -> list[FileRef]:
     if path == STDIN:
-        return [Place(STDIN)]
+        return [FileRef(STDIN)]
     if path.startswith(s3.SCHEME):
         return _expand_object(path)
     try:
         if os.path.exists(path):
             found = _below(path) if os.path.isdir(path) else [path]
         else:
-            # Brackets are no pattern here: names may have them.
+            # Brackets are not a pattern here: names may have them.
             matches = glob.glob(path.replace("[", "[[]"), recursive=True) if _is_pattern(path) else []
             files = {name for match in matches for name in (_below(match) if os.path.isdir(match) else [match])}
             found = sorted(name for name in files if _is_spelled_out(name, path))
@@ -69,19 +69,19 @@ def _expand_one(path: str, on_skip: Callable[[str], None] | None) -> list[Place]
         raise ChangelingError(f"{printable(path)}: {error.strerror or error}") from None
 
 
-def _local(path: str) -> Place:
+def _local(path: str) -> FileRef:
     try:
         status = os.stat(path)
     except OSError as error:
         raise ChangelingError(f"{printable(path)}: {error.strerror or error}") from None
     if not stat.S_ISREG(status.st_mode):
-        return Place(path)
-    return Place(path, status.st_size, str(status.st_mtime_ns))
+        return FileRef(path)
+    return FileRef(path, status.st_size, str(status.st_mtime_ns))
 
 
 def _is_readable(path: str, on_skip: Callable[[str], None]) -> bool:
     if not os.path.isfile(path):
-        on_skip(f"{path!r} is no file")
+        on_skip(f"{path!r} is not a file")
     elif not path.isprintable():
         on_skip(f"{path!r} has a name that cannot be shown: it is not UTF-8, or has invisible characters")
     else:
@@ -111,7 +111,7 @@ def _is_spelled_out(path: str, pattern: str) -> bool:
     return all(_is_shown(name) or any(fnmatchcase(name, part) for part in hidden) for name in path.split("/"))
 
 
-def _expand_object(address: str) -> list[Place]:
+def _expand_object(address: str) -> list[FileRef]:
     bucket, key = s3.bucket_and_key(address)
     store = s3.filesystem()
     with s3.naming_errors(address):
@@ -129,13 +129,13 @@ def _expand_object(address: str) -> list[Place]:
     else:
         root = len(f"{bucket}/{folder}".rstrip("/")) + 1
         listed = [found for found in listed if all(map(_is_shown, found.path[root:].split("/")))]
-    places = [_object(found) for found in sorted(listed, key=lambda found: str(found.path))]
+    files = [_object(found) for found in sorted(listed, key=lambda found: str(found.path))]
     near = f"{bucket}/{dirname(key.rstrip('/'))}".rstrip("/")
-    return places or _nothing(address, lambda: [found.base_name for found in _objects(store, near, recursive=False)])
+    return files or _nothing(address, lambda: [found.base_name for found in _objects(store, near, recursive=False)])
 
 
-def _object(found: fs.FileInfo) -> Place:
-    return Place(s3.SCHEME + found.path, found.size, str(found.mtime_ns))
+def _object(found: fs.FileInfo) -> FileRef:
+    return FileRef(s3.SCHEME + found.path, found.size, str(found.mtime_ns))
 
 
 def _objects(store: fs.FileSystem, folder: str, recursive: bool = True) -> list[fs.FileInfo]:
@@ -149,7 +149,7 @@ def _pattern(text: str) -> re.Pattern[str]:
     return re.compile("".join(spelled.get(part, re.escape(part)) for part in parts), re.DOTALL)
 
 
-def _nothing(path: str, siblings: Callable[[], Iterable[str]]) -> list[Place]:
+def _nothing(path: str, siblings: Callable[[], Iterable[str]]) -> list[FileRef]:
     if _is_pattern(path):
         raise NoFileFound(f"{printable(path)}: no file matches")
     try:
@@ -171,17 +171,19 @@ def missing_folder(path: str) -> str | None:
     return None if os.path.isdir(folder or ".") else folder
 
 
-def changed(place: Place) -> str | None:
+def changed(file: FileRef) -> str | None:
     """How a file changed since it was listed, for people; None if it is still the same."""
     try:
-        now = expand([place.path])
+        now = expand([file.path])
     except NoFileFound:
         return "it is gone"
-    if now == [place]:
+    if now == [file]:
         return None
-    if len(now) != 1 or now[0].size != place.size:
+    if len(now) != 1 or now[0].size != file.size:
         return (
-            f"it had {place.size:,} bytes and has {now[0].size:,}" if now[0].size is not None else "it is no file now"
+            f"it had {file.size:,} bytes and has {now[0].size:,}"
+            if now[0].size is not None
+            else "it is not a file any more"
         )
     return "it was written again"
 
@@ -208,15 +210,15 @@ class _Named:
             self._file.close()
 
 
-def open_input(place: Place) -> Input:
+def open_input(file: FileRef) -> Input:
     """Opens a file to read, decompressed where it is gzip (whatever its name says)."""
-    if place.is_peeked and place.path == STDIN:
+    if file.is_peeked and file.path == STDIN:
         stdin = sys.stdin.buffer
         return Input(io.BytesIO(stdin.peek() if isinstance(stdin, io.BufferedReader) else b""))
-    return Input(_Named(place.path))
+    return Input(_Named(file.path))
 
 
-def total_bytes(places: Sequence[Place]) -> int | None:
+def total_bytes(files: Sequence[FileRef]) -> int | None:
     """How many bytes all files have on storage; None if the size of one is unknown."""
-    sizes = [place.size for place in places]
+    sizes = [file.size for file in files]
     return None if None in sizes else sum(size for size in sizes if size is not None)

@@ -1,4 +1,4 @@
-"""Reads wire records from files into Arrow batches; what is no record becomes a reject with its reason."""
+"""Reads wire records from files into Arrow batches; what is not a record becomes a reject with its reason."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -10,7 +10,7 @@ import pyarrow as pa
 from changeling.files import framing as frames
 from changeling.files import kcat
 from changeling.files.framing import Block, Oversized, RawRecord
-from changeling.files.paths import STDIN, Place, open_input
+from changeling.files.paths import STDIN, FileRef, open_input
 from changeling.formats.framing import HEADER, CsvRows, Framing, JsonOrCsv, JsonValues
 from changeling.model import arrow_layouts
 from changeling.model.change import Record
@@ -22,7 +22,7 @@ Carrier: TypeAlias = Literal["plain", "kcat"]
 _SAMPLED = 100
 
 BATCH_ROWS, BATCH_BYTES = 8_000, 8 * 1024 * 1024
-"""Measured: larger batches are no quicker, and 50,000 records at once, as objects, take a gigabyte."""
+"""Measured: larger batches are not faster, and 50,000 records at once, as objects, take a gigabyte."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,7 +35,7 @@ class Batch:
 
 
 def read(
-    places: Sequence[Place],
+    files: Sequence[FileRef],
     *,
     framing: Framing,
     carrier: Carrier = "plain",
@@ -43,18 +43,18 @@ def read(
     batch_bytes: int = BATCH_BYTES,
     size_limit: int = SIZE_LIMIT,
 ) -> Iterator[Batch]:
-    """All records of all places, in order.
+    """All records of all files, in order.
 
     A batch has at most `batch_rows` rows, and values of at most `batch_bytes` unless one alone is larger. Origins number the
-    places (`ordinal`) and, in each, what was found (`record`), records and rejects alike; with kcat they contain topic, partition
-    and offset, too. Rejected are records over the size limit, lines that are no message, and what cannot be decompressed.
+    files (`ordinal`) and, in each, what was found (`record`), records and rejects alike; with kcat they contain topic, partition
+    and offset, too. Rejected are records over the size limit, lines that are not messages, and what cannot be decompressed.
     With kcat, files contain JSON, whatever the framing of the dialect is. The first row of a CSV file with a header is no
     record: each record of the file has it as the record header `HEADER`.
     """
     pending = _Pending(batch_rows, batch_bytes)
-    for ordinal, place in enumerate(places):
+    for ordinal, file in enumerate(files):
         number = consumed = 0
-        with open_input(place) as source:
+        with open_input(file) as source:
             stream, style = frames.detect_framing(source, JsonValues() if carrier == "kcat" else framing)
             header: bytes | None = None
             for block in frames.blocks(stream, style, limit=size_limit):
@@ -65,32 +65,32 @@ def read(
                 consumed = source.consumed
                 for part in parts:
                     made = _kcat_part if carrier == "kcat" else _plain_part
-                    records, rejects = made(part, place.path, ordinal, number, size_limit)
+                    records, rejects = made(part, file.path, ordinal, number, size_limit)
                     yield from pending.add(records if header is None else _with_header(records, header), rejects)
                     number += len(part)
             pending.bytes_read += source.consumed - consumed
             if number == 0 and header is not None and b"\r" in header:
                 reason = "the rows end with CR alone, so that the file is one line: let them end with LF or CR LF"
                 yield from pending.add(
-                    _no_records(), _rejects([reason], [header], _origin(place.path, ordinal, np.array([0])))
+                    _no_records(), _rejects([reason], [header], _origin(file.path, ordinal, np.array([0])))
                 )
             if source.damage is not None:
-                where = _origin(place.path, ordinal, np.array([number]))
+                where = _origin(file.path, ordinal, np.array([number]))
                 rejects = _rejects([source.damage.reason], [source.damage.raw], where)
                 yield from pending.add(_no_records(), rejects)
     yield from pending.flush()
 
 
-def first_records(places: Sequence[Place], carrier: Carrier, style: CsvRows) -> list[Record]:
+def first_records(files: Sequence[FileRef], carrier: Carrier, style: CsvRows) -> list[Record]:
     """Up to a hundred records from the start of an input, JSON or rows of CSV, of which nothing is consumed.
 
     Of standard input only what one read gives is seen; its last record may be cut off, and is left out unless it is the only one.
     """
-    peeked = [replace(place, is_peeked=True) for place in places]
+    peeked = [replace(file, is_peeked=True) for file in files]
     for batch in read(peeked, framing=JsonOrCsv(JsonValues(), style), carrier=carrier, batch_rows=_SAMPLED):
         if batch.records.num_rows:
             found = arrow_layouts.records(batch.records)
-            return found[:-1] if places[0].path == STDIN and 1 < len(found) < _SAMPLED else found
+            return found[:-1] if files[0].path == STDIN and 1 < len(found) < _SAMPLED else found
     return []
 
 

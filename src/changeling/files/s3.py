@@ -76,4 +76,4 @@ def check_bucket(bucket: str) -> None:
     with naming_errors(f"{SCHEME}{bucket}"):
         found = filesystem().get_file_info(bucket)
     if found.type == fs.FileType.NotFound:
-        raise UsageError(f"{SCHEME}{bucket}: there is no such bucket, or it is not yours to see")
+        raise UsageError(f"{SCHEME}{bucket}: there is no such bucket, or you have no access to it")

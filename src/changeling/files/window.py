@@ -59,7 +59,7 @@ class Window:
         return len(self.data) - self.at
 
     def pass_to(self, end: int) -> None:
-        """Everything up to an offset in `data` is no part of a record, or was taken already."""
+        """Everything up to an offset in `data` is not part of a record, or was taken already."""
         self.at = end
 
     def take(self, end: int) -> RawRecord:

@@ -9,10 +9,9 @@ import msgspec
 
 from changeling.envelope import message_keys
 from changeling.envelope.cells import Cell, Cells
-from changeling.envelope.csv_rows import Field, RowStyle
-from changeling.envelope.csv_rows import Row as CsvRow
+from changeling.envelope.csv_rows import CsvRow, Field, RowStyle
 from changeling.envelope.reading import ChangeCells, Reader
-from changeling.envelope.rows import Row, by_rows
+from changeling.envelope.rows import ImageColumns, by_rows
 from changeling.envelope.writing import RecordCells, Writer, kept
 from changeling.formats import arcion
 from changeling.formats.arcion import cursor, incoming, outgoing
@@ -24,7 +23,7 @@ from changeling.model import json_text
 from changeling.model.change import Change, Record
 from changeling.model.errors import Rejected, UsageError
 from changeling.model.json_text import quote
-from changeling.model.operation import Image, Operation
+from changeling.model.operation import NEW_ROW_OPERATIONS, Image
 
 SUFFIXES = ("_NEW", "_OLD", "_EXISTS")
 """The three fields of each column: the value after the change, the one before it, and which of the two exist."""
@@ -84,7 +83,7 @@ def header_of(columns: Sequence[str], snapshot: bool) -> list[str]:
 def columns_of(header: Sequence[str], snapshot: bool) -> tuple[str, ...]:
     """The columns that a header names; the last three names of a realtime header may be others than ours.
 
-    Raises `Rejected` where it is no such header.
+    Raises `Rejected` where it is not such a header.
     """
     columns, front = tuple(header), header[: -len(METADATA)]
     if snapshot and columns[-len(METADATA) :] == METADATA:
@@ -264,7 +263,7 @@ def writer(options: ArcionCsvWrite) -> Writer:
         raw_cursor = meta.get("cursor")
         ours = not snapshot and outgoing.is_ours(cells, raw_cursor)
 
-        def made(cells: Cells, given: Row, kept_names: Cell) -> Sequence[Cell]:
+        def made(cells: Cells, given: ImageColumns, kept_names: Cell) -> Sequence[Cell]:
             """The fields of the columns, their names, and what the cursor notes."""
             row = outgoing.OutgoingRow(out, cells, given)
             if not snapshot:
@@ -326,7 +325,7 @@ def _said(fields: Sequence[Field]) -> list[Field]:
 def _check_snapshot(cells: Cells, out: Cell) -> None:
     """Loses what a row of a snapshot cannot express."""
     change = out.change
-    if not cells.usually(cells.one_of(change.op, (Operation.READ, Operation.INSERT))):
+    if not cells.usually(cells.one_of(change.op, NEW_ROW_OPERATIONS)):
         out.lose(change.op.value, f"a snapshot contains rows as they are found, and no {change.op.value}s")
     losses = {
         "keys-only": (cells.equal(change.after_image, Image.NONE), f"{_FULL}, and this change has only the key"),

@@ -13,7 +13,7 @@ import msgspec
 from changeling.envelope import message_keys
 from changeling.envelope.cells import Cell, Cells, Members, Names
 from changeling.envelope.reading import ChangeCells, Reader
-from changeling.envelope.rows import Row, by_rows
+from changeling.envelope.rows import ImageColumns, by_rows
 from changeling.envelope.scalar_cells import SCALARS
 from changeling.envelope.writing import RecordCells, Writer, kept
 from changeling.formats import arcion
@@ -150,7 +150,7 @@ def _row(layout: Layout, cells: Cells, kind: Kind, *sides: Cell) -> Sequence[Cel
         old, new = (nothing if is_known else next(given) for is_known in known)
         return incoming.row_of(layout.look, kind, part, old, new)
 
-    return cells.by_members(made, [side for side, is_known in zip(sides, known, strict=True) if not is_known])
+    return cells.by_shape(made, [side for side, is_known in zip(sides, known, strict=True) if not is_known])
 
 
 def _bare_row(layout: Layout, plan: Plan, members: dict[str, bytes], message_key: bytes | None) -> ChangeCells:
@@ -196,7 +196,7 @@ def writer_of(
         raw_cursor, table = meta.get("cursor"), meta.get("tableName")
         ours = outgoing.is_ours(cells, raw_cursor)
 
-        def made(cells: Cells, given: Row, columns: Cell, exists: Cell) -> Sequence[Cell]:
+        def made(cells: Cells, given: ImageColumns, columns: Cell, exists: Cell) -> Sequence[Cell]:
             """Both images, `exists`, and what the cursor notes."""
             row = outgoing.OutgoingRow(out, cells, given)
             row.choose(before, after)

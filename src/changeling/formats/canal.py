@@ -12,7 +12,7 @@ import msgspec
 from changeling.envelope import message_keys
 from changeling.envelope.cells import Cell, Cells, Members, Names
 from changeling.envelope.reading import ChangeCells, Reader
-from changeling.envelope.rows import Row, by_rows
+from changeling.envelope.rows import ImageColumns, by_rows
 from changeling.envelope.writing import RecordCells, Writer, kept, milliseconds
 from changeling.formats.all_text import ALL_TEXT
 from changeling.formats.capabilities import carrying
@@ -156,7 +156,7 @@ def _images(cells: Cells, plan: tuple[Names, Operation], row: Cell, shown: Cell)
         whole = Image.FULL if new.keys() <= old.keys() else Image.PARTIAL
         return key, shown, row, Image.KEY if names and set(names) == set(old) else whole, Image.FULL
 
-    return cells.by_members(made, (row, old), row, old)
+    return cells.by_shape(made, (row, old), row, old)
 
 
 def _schema(columns: dict[str, str] | None, key: Names) -> TableSchema | None:
@@ -210,7 +210,7 @@ def _write(cells: Cells, out: Cell) -> Sequence[RecordCells]:
     return [RecordCells(cells.json_object(members), change.key)]
 
 
-def _written(cells: Cells, row: Row, native: bool) -> Sequence[Cell]:
+def _written(cells: Cells, row: ImageColumns, native: bool) -> Sequence[Cell]:
     """`data`, `old`, `pkNames` and `mysqlType`."""
     kind, key = row.kind, row.key or {}
     before, after = (

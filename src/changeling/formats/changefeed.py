@@ -17,7 +17,7 @@ CARRIED = (
 )
 """What all forms carry."""
 NAMELESS = "the record names no table, and neither does a topic path/to/table/feed; give --table"
-UINT64 = 2**64
+UINT64_END = 2**64
 """What the step and the txId of a virtual timestamp are below."""
 
 

@@ -12,7 +12,7 @@ from changeling.envelope import message_keys
 from changeling.envelope.cells import Cell, Cells, Condition, Members
 from changeling.envelope.csv_rows import RowStyle
 from changeling.envelope.reading import ChangeCells, Reader
-from changeling.envelope.rows import Row
+from changeling.envelope.rows import ImageColumns
 from changeling.envelope.writing import RecordCells, Writer, kept, milliseconds
 from changeling.formats.capabilities import carrying
 from changeling.formats.format import Format
@@ -35,7 +35,7 @@ METADATA = (SEQUENCE, OPERATION, TIME, BEFORE, AFTER)
 """The five fields of every record, in the order in which they are written."""
 RESERVED = frozenset({*METADATA, SOURCE_TABLE})
 ALIASES = {SEQUENCE: "_log_file_name_offset_", TIME: "_excute_time_"}
-"""Older names, read where a record does not have the one of today."""
+"""Older names, read where a record lacks the current one."""
 OPERATIONS = {
     ("I", "N", "Y"): Operation.INSERT,
     ("D", "Y", "N"): Operation.DELETE,
@@ -93,16 +93,16 @@ class _Header(NamedTuple):
 
     names: Sequence[str]
     roles: Mapping[str, int]
-    """Where the metadata is, by today's names."""
+    """Where the metadata is, by the current names."""
     plain: bool
-    """The five fields come first, by today's names, and the rest is data."""
+    """The five fields come first, by the current names, and the rest is data."""
 
 
 class _Fields(NamedTuple):
     """What a record consists of."""
 
     texts: Members
-    """The metadata as texts, by today's names."""
+    """The metadata as texts, by the current names."""
     time: Cell
     image: Cell
     row: Members | None = None
@@ -160,7 +160,9 @@ def _roles_of(names: Collection[str]) -> dict[str, str]:
     found = {role: role if role in names else ALIASES.get(role, role) for role in METADATA}
     for role, name in found.items():
         if name not in names:
-            raise Rejected(f"there is no `{role}`: a change has five metadata fields, and a plain row without is none")
+            raise Rejected(
+                f"there is no `{role}`: a change has five metadata fields, and a row without them is not a change"
+            )
     return {**found, SOURCE_TABLE: SOURCE_TABLE} if SOURCE_TABLE in names else found
 
 
@@ -238,7 +240,7 @@ def _change(cells: Cells, fields: _Fields, table: Cell, record_key: Cell) -> Cha
         key = cells.row_key(cells.columns(image, names) if row is None else row, names)
         if not key_is_row:
             sized = functools.partial(_size, len(names))
-            size = cells.first(cells.by_names(sized, before), size) if row is None else sized(row)
+            size = cells.first(cells.each_object(sized, before), size) if row is None else sized(row)
     side = cells.where(is_half, cells.where(is_before, b'"before"', b'"after"'), None)
     return ChangeCells(
         op=op,
@@ -361,7 +363,7 @@ def writer(options: DataworksWrite) -> Writer:
             headers = []
             if layout == "csv":
                 row = _every_column(cells, out, image, size)
-                value, header = cells.by_members(csv, (row,), *metadata.values())
+                value, header = cells.by_shape(csv, (row,), *metadata.values())
                 headers.append((HEADER, header))
             elif in_shell:
                 value = json_text.join(_in_order(metadata, json_text.members(image)).items())
@@ -398,7 +400,7 @@ def _metadata(cells: Cells, out: Cell, start: int) -> Members:
     }
 
 
-def _check_names(cells: Cells, row: Row) -> tuple[Row, Sequence[Cell]]:
+def _check_names(cells: Cells, row: ImageColumns) -> tuple[ImageColumns, Sequence[Cell]]:
     for name in (*(row.before or ()), *(row.after or ())):
         if name in RESERVED:
             cells.refuse(f"the column {name!r} has the name of a metadata field")

@@ -117,7 +117,7 @@ def _as_text(text: bytes | None) -> bytes | None:
 
 
 class _Binary(msgspec.Struct):
-    """The value of a header that is no text."""
+    """The value of a header that is not text."""
 
     base64: bytes
 

@@ -33,7 +33,10 @@ class Decoder:
     """Decodes batch after batch with one set of options."""
 
     def __init__(self, form: Format, options: ReadOptions, *, by_columns: bool = True, templates: bool = False) -> None:
-        """With `templates`, `meta` is what the log stores (see `meta_template`), where the format has templates."""
+        """With `templates`, `meta` is what the log stores (see `meta_template`), where the format has templates.
+
+        Without `by_columns`, every record is read by itself, which must give the same: tests compare the two.
+        """
         self._format = form
         self._source = options.source or form.name
         self._limit = options.record_bytes

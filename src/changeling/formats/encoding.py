@@ -1,7 +1,7 @@
 """The writing kernel: a batch of changes into wire records. Running numbers are passed in; none is kept here."""
 
 from collections import Counter
-from collections.abc import Mapping, Sequence, Set
+from collections.abc import Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -16,8 +16,8 @@ from changeling.formats import registry
 from changeling.formats.capabilities import FEATURES, LABELS, lacking
 from changeling.formats.decoding import gc_paused, reason_of
 from changeling.formats.format import Counts, Format, LeftOut, Outgoing
-from changeling.formats.key_changes import check_origin
-from changeling.formats.meta_template import filled
+from changeling.formats.key_changes import check_old_key
+from changeling.formats.meta_template import with_whole_meta
 from changeling.formats.options import WriteOptions
 from changeling.formats.plain_writing import PlainRecords, PlainWriter
 from changeling.formats.transaction_progress import (
@@ -25,7 +25,7 @@ from changeling.formats.transaction_progress import (
     TransactionProgress,
     Transactions,
     beside,
-    unsettled,
+    depend_on_others,
 )
 from changeling.formats.transcode import Transcoder
 from changeling.formats.type_table import CANONICAL
@@ -108,9 +108,6 @@ def _is_one_of(batch: pa.RecordBatch, operations: tuple[Operation, ...]) -> pa.A
     return pc.is_in(batch.column("op"), value_set=wanted).cast(pa.int64())
 
 
-_NO_PROGRESS = TransactionProgress()
-
-
 def _is_own(placed: tuple[int, ...], out: Outgoing, change: Change) -> bool:
     """Whether a record got the position that its change has."""
     if change.arrived or change.position is None:
@@ -119,10 +116,45 @@ def _is_own(placed: tuple[int, ...], out: Outgoing, change: Change) -> bool:
     return placed[: len(parts) - 1] == parts[:-1] if out.halves else placed == parts
 
 
+@dataclass
+class _OneByOne:
+    """What became of the changes of a batch that were written one by one; places are those in the batch."""
+
+    records: list[Record] = field(default_factory=list)
+    places: list[int] = field(default_factory=list)
+    """The place of the change of each record."""
+    rejected: dict[int, tuple[str, str | None]] = field(default_factory=dict)
+    """Reasons, and the features that the format cannot carry, by the places of changes."""
+    dropped: Counter[str] = field(default_factory=Counter)
+    as_text: int = 0
+    placed: dict[int, Placed] = field(default_factory=dict)
+    unplaced: set[int] = field(default_factory=set)
+
+    def add(self, place: int, out: Outgoing, change: Change, made: list[Record]) -> None:
+        """Adds what was written of a change."""
+        self.dropped.update(out.dropped)
+        if "position" in out.dropped:
+            self.unplaced.add(place)
+        if out.placed is not None:
+            self.placed[place] = Placed(out.placed, _is_own(out.placed, out, change))
+        self.records.extend(made)
+        self.places.extend([place] * len(made))
+
+    def last_before(self, place: int, plain: PlainRecords | None) -> Record | None:
+        """The last record of the changes before a place, as far as its key and whether it is a tombstone."""
+        if plain is not None:
+            found = int(np.searchsorted(plain.written.places, place)) - 1
+            if found >= 0 and (not self.places or plain.written.places[found] > self.places[-1]):
+                batch = plain.written.records
+                return Record(batch.column("value")[found].as_py(), batch.column("key")[found].as_py())
+        return self.records[-1] if self.records else None
+
+
 class Encoder:
     """Encodes batch after batch with one set of options."""
 
     def __init__(self, form: Format, options: WriteOptions, *, by_columns: bool = True) -> None:
+        """Without `by_columns`, every change is written by itself, which must give the same: tests compare the two."""
         self._format, self._drop, self._keyed = form, options.drop, options.keyed
         self._names_topic = options.names_topic
         write = form.writer(options)
@@ -134,27 +166,76 @@ class Encoder:
     def __call__(self, batch: pa.RecordBatch, numbering: Numbering | None = None) -> Encoded:
         """Encodes a batch of layout `CHANGES`; every change is written, in the rejects, or counted as dropped."""
         with gc_paused():
-            return self._batch(filled(batch), numbering or Numbering())
+            return self._batch(with_whole_meta(batch), numbering or Numbering())
 
     def _batch(self, batch: pa.RecordBatch, numbering: Numbering) -> Encoded:
         batch = numbering.numbered(batch)
         plain = self._plain(batch, numbering)
+        counted = None
+        if self._format.counts_transactions:
+            known = None if plain is None or numbering.progress is not None else plain.written.plain
+            counted = CountedTransactions(numbering.transactions, batch, known)
+        others = self._one_by_one(batch, plain, numbering.progress, counted)
+        origin = batch.column("origin").take(pa.array(others.places, pa.int64()))
+        written, places = arrow_layouts.records_batch(others.records, origin), others.places
+        if plain is not None:
+            written, places = _merged(plain, written, places)
+        native = pc.equal(batch.column("encoding"), self._format.name)
+        if not self._names_topic:
+            written = _on_their_topics(written, native.take(pa.array(places, pa.int64())))
+        return Encoded(
+            written,
+            _rejects(batch, others.rejected),
+            others.dropped if plain is None else plain.dropped + others.dropped,
+            self._relabelled(batch, as_mask(native), places),
+            others.as_text + (0 if plain is None else plain.as_text),
+            numbering.transactions.page() if counted is None else counted.after_all(),
+            places,
+            others.placed if plain is None else _placed(plain, batch) | others.placed,
+            others.unplaced if plain is None else plain.unplaced | others.unplaced,
+        )
+
+    def _one_by_one(
+        self,
+        batch: pa.RecordBatch,
+        plain: PlainRecords | None,
+        supplied: Sequence[TransactionProgress] | None,
+        counted: CountedTransactions | None,
+    ) -> _OneByOne:
+        """Writes the changes that were not written by columns, in order."""
+        found = _OneByOne()
+        for place, out, encoding, lacks in self._outgoing(batch, plain):
+            if counted is not None:
+                out.progress = counted.before(place) if supplied is None else supplied[place]
+            change = out.change
+            made: list[Record] = []
+            try:
+                made = self._one(out, encoding, lacks)
+            except LeftOut:
+                found.dropped.update(out.dropped)
+            except CannotCarry as lack:
+                found.rejected[place] = (f"{self._format.name} cannot carry {lack.feature}: {lack.why}", lack.feature)
+            except (ValueError, RecursionError) as error:
+                found.rejected[place] = (reason_of(error), None)
+            else:
+                if not out.native and _is_tombstone(made) and _repeats(made[0], found.last_before(place, plain)):
+                    made = []
+                found.add(place, out, change, made)
+                if made and not out.native and self._format.types.all_text and change.schema is None:
+                    found.as_text += _became_text(change, out.change)
+            if counted is not None:
+                counted.add(place, out.progress, sum(record.value is not None for record in made))
+        return found
+
+    def _outgoing(
+        self, batch: pa.RecordBatch, plain: PlainRecords | None
+    ) -> Iterator[tuple[int, Outgoing, str, list[str]]]:
+        """The changes that were not written by columns: their places, encodings, and what the format lacks for them."""
         count = batch.num_rows
-        others = np.arange(count) if plain is None else np.flatnonzero(~plain.written.plain)
-        records: list[Record] = []
-        places: list[int] = []
-        rejected: dict[int, tuple[str, str | None]] = {}
-        dropped: Counter[str] = Counter() if plain is None else plain.dropped
-        as_text = 0 if plain is None else plain.as_text
-        supplied = numbering.progress
-        known = None if plain is None or supplied is not None else plain.written.plain
-        is_counted = self._format.counts_transactions
-        counted = CountedTransactions(numbering.transactions, batch, known) if is_counted else None
-        placed: dict[int, Placed] = {} if plain is None else _placed(plain, batch)
-        unplaced: set[int] = set() if plain is None else plain.unplaced
-        rest = batch if len(others) == count else batch.take(pa.array(others))
+        places = np.arange(count) if plain is None else np.flatnonzero(~plain.written.plain)
+        rest = batch if len(places) == count else batch.take(pa.array(places))
         columns = zip(
-            others.tolist(),
+            places.tolist(),
             arrow_layouts.changes(rest),
             self._lacking(rest),
             *(rest.column(name).to_pylist() for name in ("source", "encoding", "number")),
@@ -162,10 +243,6 @@ class Encoder:
             strict=True,
         )
         for place, change, lacks, source, encoding, number, counts in columns:
-            lost: set[str] = set()
-            progress = _NO_PROGRESS
-            if counted is not None:
-                progress = counted.before(place) if supplied is None else supplied[place]
             out = Outgoing(
                 change=change,
                 native=encoding == self._format.name,
@@ -174,43 +251,10 @@ class Encoder:
                 counts=Counts(*counts),
                 arrived=change.arrived,
                 drop=self._drop,
-                dropped=lost,
-                progress=progress,
+                dropped=set(),
                 halves=self._has_halves(encoding),
             )
-            made: list[Record] = []
-            try:
-                made = self._one(out, encoding, lacks)
-            except LeftOut:
-                dropped.update(lost)
-            except CannotCarry as lack:
-                rejected[place] = (f"{self._format.name} cannot carry {lack.feature}: {lack.why}", lack.feature)
-            except (ValueError, RecursionError) as error:
-                rejected[place] = (reason_of(error), None)
-            else:
-                dropped.update(lost)
-                unplaced.update([place] if "position" in lost else ())
-                if out.placed is not None:
-                    placed[place] = Placed(out.placed, _is_own(out.placed, out, change))
-                if not out.native and _is_tombstone(made):
-                    made = [] if _repeats(made[0], _last_before(place, records, places, plain)) else made
-                records.extend(made)
-                places.extend([place] * len(made))
-                if made and not out.native and self._format.types.all_text and change.schema is None:
-                    as_text += _became_text(change, out.change)
-            if counted is not None:
-                counted.add(place, progress, sum(record.value is not None for record in made))
-        origin_column = batch.column("origin").take(pa.array(places, pa.int64()))
-        written = arrow_layouts.records_batch(records, origin_column)
-        if plain is not None:
-            written, places = _merged(plain, written, places)
-        native = pc.equal(batch.column("encoding"), self._format.name)
-        if not self._names_topic:
-            written = _on_their_topics(written, native.take(pa.array(places, pa.int64())))
-        relabelled = self._relabelled(batch, as_mask(native), places)
-        after = numbering.transactions.page() if counted is None else counted.after_all()
-        refused = _rejects(batch, rejected)
-        return Encoded(written, refused, dropped, relabelled, as_text, after, places, placed, unplaced)
+            yield place, out, encoding, lacks
 
     def _plain(self, batch: pa.RecordBatch, numbering: Numbering) -> PlainRecords | None:
         """What is written by columns: changes of one encoding, whose places in their transactions depend on no others."""
@@ -225,7 +269,7 @@ class Encoder:
             return write_plain(batch, transcoder, np.zeros(batch.num_rows, np.bool_))
         supplied = numbering.progress
         if supplied is None:
-            waiting = unsettled(batch, numbering.transactions)
+            waiting = depend_on_others(batch, numbering.transactions)
         else:
             waiting = np.array([one.moved > 0 for one in supplied], np.bool_)
         plain = write_plain(batch, transcoder, waiting)
@@ -243,7 +287,7 @@ class Encoder:
         if not out.native:
             for feature in lacks:
                 out.lose(feature, FEATURES[feature])
-            check_origin(out)
+            check_old_key(out)
         transcoder = self._transcoder(encoding)
         if transcoder is not None:
             out.change = transcoder(out.change, out.lose)
@@ -284,16 +328,6 @@ def _placed(plain: PlainRecords, batch: pa.RecordBatch) -> dict[int, Placed]:
     own = pc.fill_null(pc.equal(positions(*found), given), False).to_pylist()
     parts = zip(*(part.to_pylist() for part in found), strict=True)
     return {place: Placed(*one) for place, *one in zip(places.to_pylist(), parts, own, strict=True)}
-
-
-def _last_before(place: int, records: list[Record], places: list[int], plain: PlainRecords | None) -> Record | None:
-    """The last record of the changes before a place, as far as its key and whether it is a tombstone."""
-    if plain is not None:
-        found = int(np.searchsorted(plain.written.places, place)) - 1
-        if found >= 0 and (not places or plain.written.places[found] > places[-1]):
-            batch = plain.written.records
-            return Record(batch.column("value")[found].as_py(), batch.column("key")[found].as_py())
-    return records[-1] if records else None
 
 
 def _merged(plain: PlainRecords, others: pa.RecordBatch, places: list[int]) -> tuple[pa.RecordBatch, list[int]]:

@@ -45,7 +45,7 @@ class Outgoing(msgspec.Struct, gc=False):
     progress: TransactionProgress = TransactionProgress()
     """What the output contains of the change's transaction, for formats with `counts_transactions`."""
     halves: bool = False
-    """It was read from a dialect with halves: the last part of its position distinguishes them, and is no place."""
+    """It was read from a dialect with halves: the last part of its position distinguishes them, and is not a place."""
     placed: tuple[int, ...] | None = None
     """The position of the last written record, where the encoder gave it one: readers use it."""
 

@@ -11,9 +11,8 @@ from changeling.envelope.text_columns import Mask, as_mask, is_one_of
 from changeling.formats.format import Outgoing
 from changeling.model import json_text, position
 from changeling.model.change import Change
-from changeling.model.operation import Image, Operation
+from changeling.model.operation import NEW_ROW_OPERATIONS, Image, Operation
 
-_NEW = frozenset({Operation.INSERT, Operation.READ})
 OLD_KEY = "old_key"
 """The member of `meta` that holds the key which the row had, where the record of the create names it."""
 
@@ -27,20 +26,21 @@ def old_key_of(meta: str | bytes | None) -> str | None:
     return None if found is None else found.decode()
 
 
-def check_origin(out: Outgoing) -> None:
+def check_old_key(out: Outgoing) -> None:
     """A new row in part whose record names the row that it was: another dialect has no place for that.
 
     Names that say no more than the position of the delete are left out before (see `named_old_keys`).
     """
     change = out.change
-    if change.op in _NEW and change.after_image is Image.PARTIAL and (old := old_key_of(change.meta)) is not None:
+    in_part = change.op in NEW_ROW_OPERATIONS and change.after_image is Image.PARTIAL
+    if in_part and (old := old_key_of(change.meta)) is not None:
         out.lose("key-change", f"the rest of the new row is that of row {old[:60]}, which its record names")
 
 
-def names_origin(batch: pa.RecordBatch) -> Mask:
-    """The changes of a batch that `check_origin` has to look at."""
+def names_old_key(batch: pa.RecordBatch) -> Mask:
+    """The changes of a batch that `check_old_key` has to look at."""
     ops, image, meta = (batch.column(name) for name in ("op", "after_image", "meta"))
-    new = pc.and_(is_one_of(ops, [operation.value for operation in _NEW]), pc.equal(image, Image.PARTIAL.value))
+    new = pc.and_(is_one_of(ops, NEW_ROW_OPERATIONS), pc.equal(image, Image.PARTIAL.value))
     return as_mask(pc.and_(new, pc.match_substring(meta, f'"{OLD_KEY}"')))
 
 
@@ -55,7 +55,7 @@ def rows_of(out: Outgoing, equal: Callable[[bytes, bytes], bool] = _equal, *, in
     `in_part` whose reader knows that the rest is not NULL. Where the source had the two as halves, each gets the position of its own.
     """
     change = out.change
-    if change.op in _NEW and change.after_image is Image.PARTIAL and not in_part:
+    if change.op in NEW_ROW_OPERATIONS and change.after_image is Image.PARTIAL and not in_part:
         out.lose("key-change", "the rest of the new row is that of the row that it was under another key")
     if change.before is None or change.key is None or change.op is Operation.DELETE:
         return [change]

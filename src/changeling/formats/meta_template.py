@@ -13,16 +13,15 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from changeling.envelope.text_columns import Mask, Places, as_mask, joined, placed
+from changeling.envelope.text_columns import Mask, Places, as_mask, joined, scattered
 from changeling.formats import registry
-from changeling.model import json_text
+from changeling.model import json_text, times
 
 _TEMPLATE = r',"left_out":\{[^{}]*\}\}$'
-_MILLISECOND = 1_000_000
 
 
 def _milliseconds(changes: pa.RecordBatch) -> pa.Array:
-    return pc.divide(changes.column("commit_time"), _MILLISECOND).cast(pa.string())
+    return pc.divide(changes.column("commit_time"), times.NANOS_PER_MILLI).cast(pa.string())
 
 
 def _component(place: int) -> Callable[[pa.RecordBatch], pa.Array]:
@@ -48,7 +47,7 @@ class _Template(NamedTuple):
     values: tuple[str, ...]
 
 
-def filled(changes: pa.RecordBatch) -> pa.RecordBatch:
+def with_whole_meta(changes: pa.RecordBatch) -> pa.RecordBatch:
     """The changes with their whole `meta`."""
     meta, may_be = changes.column("meta"), _may_be_templates(changes.column("encoding"))
     if not may_be.any() or not pc.any(pc.match_substring(meta, ',"left_out":')).as_py():
@@ -63,7 +62,7 @@ def filled(changes: pa.RecordBatch) -> pa.RecordBatch:
     for values in {template.values for template in found}:
         own = np.flatnonzero(np.array([template.values == values for template in found])[kind])
         parts.append((rows[own], _whole(changes, found, values, kind[own], rows[own])))
-    whole = pc.coalesce(placed(parts, len(meta)).cast(meta.type), meta)
+    whole = pc.coalesce(scattered(parts, len(meta)).cast(meta.type), meta)
     place = changes.schema.get_field_index("meta")
     return changes.set_column(place, changes.schema.field(place), whole)
 

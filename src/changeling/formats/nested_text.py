@@ -34,7 +34,7 @@ def as_text(raw: bytes) -> bytes:
 
 
 def from_text(raw: bytes) -> bytes:
-    """The JSON value in a text; a value that is no text is itself."""
+    """The JSON value in a text; a value that is not text stays as it is."""
     if raw[:1] != b'"':
         return raw
     text = json_text.string(raw).encode()

@@ -13,7 +13,7 @@ from changeling.envelope.objects import are_compact
 from changeling.envelope.text_columns import Mask, as_mask, is_one_of
 from changeling.formats.capabilities import SKIPPING, lacking
 from changeling.formats.format import Format
-from changeling.formats.key_changes import names_origin
+from changeling.formats.key_changes import names_old_key
 from changeling.formats.options import WriteOptions
 from changeling.formats.transcode import Transcoder
 from changeling.formats.transcode_columns import transcoded
@@ -40,16 +40,16 @@ class PlainWriter:
     def __init__(self, form: Format, options: WriteOptions, write: Callable[[ChangeColumns], RecordColumns]) -> None:
         self._format, self._drop, self._write = form, options.drop, write
 
-    def __call__(self, batch: pa.RecordBatch, transcoder: Transcoder | None, unsettled: Mask) -> PlainRecords | None:
+    def __call__(self, batch: pa.RecordBatch, transcoder: Transcoder | None, dependent: Mask) -> PlainRecords | None:
         """The plain changes of a batch of one encoding; None where there are none.
 
-        `transcoder` brings values into the convention of the format; it is None where they are in it. `unsettled` are changes
+        `transcoder` brings values into the convention of the format; it is None where they are in it. `dependent` are changes
         whose place depends on others.
         """
-        candidates, lost = as_mask(is_one_of(batch.column("op"), ROW_OPERATIONS)) & ~unsettled, {}
+        candidates, lost = as_mask(is_one_of(batch.column("op"), ROW_OPERATIONS)) & ~dependent, {}
         given = batch
         if transcoder is not None:
-            candidates &= ~names_origin(batch)
+            candidates &= ~names_old_key(batch)
             for feature, mask in lacking(batch, self._format.carries).items():
                 if feature in _SILENT & self._drop:
                     lost[feature] = mask

@@ -61,7 +61,7 @@ def get(name: str) -> Format:
 
 def _checked(found: object, name: str, where: str) -> Format:
     if not isinstance(found, Format):
-        raise UsageError(f"{where} is registered as the format {name!r}, but is no Format: it is {found!r}")
+        raise UsageError(f"{where} is registered as the format {name!r}, but is not a Format: it is {found!r}")
     if found.name != name:
         raise UsageError(f"{where} is registered as {name!r}, but calls itself {found.name!r}")
     return found

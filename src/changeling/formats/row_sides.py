@@ -4,8 +4,8 @@ from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 from changeling.envelope.cells import Cell, Cells, Members
-from changeling.envelope.rows import Row, by_rows
-from changeling.model.operation import Image, Operation
+from changeling.envelope.rows import ImageColumns, by_rows
+from changeling.model.operation import NEW_ROW_OPERATIONS, Image, Operation
 from changeling.model.table import schema_from_json
 
 
@@ -20,8 +20,8 @@ class Sides(NamedTuple):
     """What else the dialect makes of them."""
 
 
-Look = Callable[[Cells, Row], tuple[Row, Sequence[Cell]]]
-"""The columns of rows as a dialect writes them, and what else it makes of them: a row of key columns is of that size."""
+Look = Callable[[Cells, ImageColumns], tuple[ImageColumns, Sequence[Cell]]]
+"""The columns of rows as a dialect writes them, and any extra cells; a row with only key columns has image `key`."""
 
 
 def sides(cells: Cells, out: Cell, look: Look) -> Sides:
@@ -31,7 +31,7 @@ def sides(cells: Cells, out: Cell, look: Look) -> Sides:
         nameless = cells.equal(change.op, Operation.DELETE) & ~cells.present(change.before) & ~cells.present(change.key)
         cells.lose(out, nameless, "delete", "it has neither the row nor its key")
 
-    def made(part: Cells, row: Row, key: Cell) -> Sequence[Cell]:
+    def made(part: Cells, row: ImageColumns, key: Cell) -> Sequence[Cell]:
         shown, others = look(part, row if native else _shown(row))
         old_key = None
         if row.key is not None:
@@ -50,7 +50,7 @@ def sides(cells: Cells, out: Cell, look: Look) -> Sides:
     return Sides(change.before if native else before, change.after if native else after, old_key, others)
 
 
-def _shown(row: Row) -> Row:
+def _shown(row: ImageColumns) -> ImageColumns:
     """The sides that are written of a row of another dialect, with the columns of its key in them."""
     kind, before, after = row.kind, row.before, row.after
     if kind.op is Operation.DELETE:
@@ -58,7 +58,7 @@ def _shown(row: Row) -> Row:
         if before is None:
             kind, before = kind._replace(before_image=Image.KEY), {}
     else:
-        before, after = None if kind.op in (Operation.READ, Operation.INSERT) else before, after or {}
+        before, after = None if kind.op in NEW_ROW_OPERATIONS else before, after or {}
     known = [] if kind.schema is None else [column.name for column in schema_from_json(kind.schema).columns]
 
     def whole(columns: Members | None, size: Image) -> Members | None:
@@ -67,4 +67,4 @@ def _shown(row: Row) -> Row:
         found = {**columns, **{name: value for name, value in (row.key or {}).items() if name not in columns}}
         return {**{name: found.get(name, b"null") for name in known}, **found} if size is Image.FULL else found
 
-    return Row(kind, row.key, whole(before, kind.before_image), whole(after, kind.after_image))
+    return ImageColumns(kind, row.key, whole(before, kind.before_image), whole(after, kind.after_image))

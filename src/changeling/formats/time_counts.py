@@ -9,7 +9,7 @@ from changeling.model.json_text import quote
 from changeling.model.types import Type
 
 DAY, SECOND = 86_400 * times.NANOS_PER_SECOND, times.NANOS_PER_SECOND
-MILLI, MICRO, NANO = 1_000_000, 1_000, 1
+MILLI, MICRO, NANO = times.NANOS_PER_MILLI, 1_000, 1
 _UNIT_NAMES = {DAY: "a day", SECOND: "a second", MILLI: "a millisecond", MICRO: "a microsecond", NANO: "a nanosecond"}
 _FIRST, _LAST = times.parse("0001-01-01")[0], times.parse("9999-12-31T23:59:59.999999999")[0]
 _INTEGER = re.compile(rb"-?\d{1,30}")
@@ -54,7 +54,7 @@ def timestamp_from(unit: int, kind: str) -> Convert:
 def timestamp_to(unit: int, unknown: str, unit_name: str | None = None, advice: str = "") -> Convert:
     """From the canonical timestamp to a count of `unit` nanoseconds since 1970.
 
-    Raises `CannotCarry` on what is no time between the years 1 and 9999, as infinity (`unknown` says so), and on a part of a unit.
+    Raises `CannotCarry` on anything but a time between the years 1 and 9999, as infinity (`unknown` says so), and on a part of a unit.
     """
 
     def write(raw: bytes) -> bytes:

@@ -70,14 +70,14 @@ def iso_text(total: int) -> str:
 def to_count(unit: int, bits: int | None = None) -> Convert:
     """An ISO-8601 duration as a count of `unit` nanoseconds.
 
-    Raises `CannotCarry` on years or months, which are no fixed time, on a part of a unit, and on more than `bits` allow.
+    Raises `CannotCarry` on years or months, which have no fixed length, on a part of a unit, and on more than `bits` allow.
     """
 
     def write(raw: bytes) -> bytes:
         text = json_text.string(raw)
         months, total = months_and_nanos(text)
         if months:
-            raise CannotCarry("types", f"{text!r} has years or months, which are no count of {_UNITS[unit]}")
+            raise CannotCarry("types", f"{text!r} has years or months, which cannot be counted in {_UNITS[unit]}")
         total /= unit
         if total.denominator != 1:
             raise CannotCarry("types", f"{text!r} is finer than {_UNITS[unit]}")

@@ -108,8 +108,8 @@ class CountedTransactions:
         self._next = end
 
 
-def unsettled(batch: pa.RecordBatch, transactions: Transactions) -> Mask:
-    """The changes of transactions some of whose records are more than one a change: their places depend on how many."""
+def depend_on_others(batch: pa.RecordBatch, transactions: Transactions) -> Mask:
+    """The changes of transactions in which some change took two records: the places of the next ones depend on how many did."""
     moved = transactions.moved()
     if not moved:
         return np.zeros(batch.num_rows, np.bool_)

@@ -10,7 +10,7 @@ import pyarrow.compute as pc
 from changeling.envelope.canonical_cells import are_canonical
 from changeling.envelope.keys import canonical_objects
 from changeling.envelope.shapes import Shape, ShapeMismatch
-from changeling.envelope.text_columns import Mask, Part, Places, as_mask, joined, placed
+from changeling.envelope.text_columns import Mask, Places, TextPart, as_mask, joined, scattered
 from changeling.formats.transcode import Transcoder
 from changeling.formats.type_table import WriteColumn
 from changeling.model import json_text
@@ -60,7 +60,7 @@ def transcoded(batch: pa.RecordBatch, transcoder: Transcoder) -> Transcoded:
             done[rows] &= fits
             lossy[rows] |= lost
             parts.append((rows, made))
-        found = placed(parts, batch.num_rows).cast(pa.string())
+        found = scattered(parts, batch.num_rows).cast(pa.string())
         if side == "key":
             found, _ = canonical_objects(found.cast(pa.binary()))
             done &= as_mask(pc.or_(pc.is_valid(found), pc.is_null(given)))
@@ -89,7 +89,7 @@ def _objects(
     for _ in range(_SHAPES):
         left = np.flatnonzero(~done)
         if not len(left):
-            return placed(parts, len(texts)), done, lossy
+            return scattered(parts, len(texts)), done, lossy
         shape = Shape.of(texts[int(left[0])].as_py())
         rows, members = _of_shape(texts, left, shape)
         if shape is None or members is None:
@@ -107,7 +107,7 @@ def _objects(
         parts.append((rows[fits], made.filter(pa.array(fits))))
         done[rows[fits]] = True
     left = np.flatnonzero(~done)
-    return placed([*parts, (left, texts.take(pa.array(left)))], len(texts)), done, lossy
+    return scattered([*parts, (left, texts.take(pa.array(left)))], len(texts)), done, lossy
 
 
 def _of_shape(texts: pa.Array, rows: Places, shape: Shape | None) -> tuple[Places, dict[str, pa.Array] | None]:
@@ -155,7 +155,7 @@ def _one(value: bytes, convert: Convert, typed: bool, transcoder: Transcoder) ->
 
 
 def _joined(values: dict[str, pa.Array]) -> pa.Array:
-    parts: list[Part] = []
+    parts: list[TextPart] = []
     for name, cells in values.items():
         parts += [(b"," if parts else b"{") + json_text.head(name), cells]
     return joined(*parts, b"}")

@@ -40,7 +40,7 @@ class TypeTable:
     untyped_loss: Callable[[bytes], str | None] = lambda raw: None
     """Why a plain value of unknown type reads back as another one, or None: it does not."""
     all_text: bool = False
-    """Every value is text, as everyone knows: one of unknown type is no loss, and is reported."""
+    """Every value is text, which its users know: one of unknown type is reported, and is not a loss."""
 
     @functools.lru_cache(maxsize=4096)  # noqa: B019 - a format has one table, and it lives as long as the program
     def reader(self, kind: Type, wire: str | None = None) -> Convert:

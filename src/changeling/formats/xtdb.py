@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 import msgspec
 
-from changeling.envelope.cells import Cell, Cells, Members, Part
+from changeling.envelope.cells import Cell, Cells, Members, MemberStruct
 from changeling.envelope.reading import ChangeCells, Reader
 from changeling.envelope.writing import RecordCells, Writer, milliseconds
 from changeling.formats.capabilities import carrying
@@ -57,7 +57,7 @@ class _Source(msgspec.Struct, gc=False):
     system_time: int | None = None
 
 
-_SOURCE, _TRANSACTION = Part("source", _Source), Part("transaction", _Transaction, nullable=True)
+_SOURCE, _TRANSACTION = MemberStruct("source", _Source), MemberStruct("transaction", _Transaction, nullable=True)
 _operation = operation_by(OPERATIONS, "XTDB")
 _time = json_text.named("ts_ms", msgspec.json.Decoder(int | None).decode)
 
@@ -181,16 +181,17 @@ def _kept(cells: Cells, wrapper: Members, envelope: Members, source: _Source) ->
 
 
 def _objects(*sides: bool) -> bytes:
-    """The note of the documents that are no text."""
+    """The note of the documents that are not text."""
     found = [side for side, is_object in zip(IMAGES, sides, strict=True) if is_object]
     return b',"objects":%b' % quote(found) if found else b""
 
 
-INT64 = 2**63
+INT64_END = 2**63
+"""The first number that an integer of 64 bits cannot hold."""
 
 
-class Place(NamedTuple):
-    """The places of one event."""
+class EventOrder(NamedTuple):
+    """Where an event stands: the number of its transaction, and its places in that and in the entire log."""
 
     tx_id: Cell
     order: Cell
@@ -198,8 +199,8 @@ class Place(NamedTuple):
     """None where the event belongs to no transaction."""
 
 
-def places_of(cells: Cells, out: Cell, events: int) -> list[Place]:
-    """The places of a change's events: one, or two where it moves its row to another key.
+def event_orders(cells: Cells, out: Cell, events: int) -> list[EventOrder]:
+    """Where the events of a change stand: one, or two where it moves its row to another key.
 
     Those of an event that was read are its own, and so are those of a change whose position is the number of its transaction and
     the order inside, or 0 where it has none.
@@ -210,15 +211,15 @@ def places_of(cells: Cells, out: Cell, events: int) -> list[Place]:
     own = cells.present(number)
     if not out.native:
         named = cells.equal(declared.id, cells.int_json(number)) & cells.equal(declared.order, order)
-        own &= ((together & named) | (~together & cells.equal(order, 0))) & cells.less(order, INT64 // 2)
+        own &= ((together & named) | (~together & cells.equal(order, 0))) & cells.less(order, INT64_END // 2)
     if events == 1 and (cells.is_columnar or not (out.halves or out.progress.moved)) and cells.usually(own):
         out.placed = None if out.native else (number, order)
-        return [Place(number, order, cells.where(together, cells.first(declared.total, number), None))]
-    return _places(out, events)
+        return [EventOrder(number, order, cells.where(together, cells.first(declared.total, number), None))]
+    return _event_orders(out, events)
 
 
-def _places(out: Outgoing, events: int) -> list[Place]:
-    """The places of events whose change has others.
+def _event_orders(out: Outgoing, events: int) -> list[EventOrder]:
+    """Where events stand whose change has others.
 
     All events of a transaction have its id as `tx_id`, and are numbered from 0, unless the change itself declares all of it:
     its position is the id and the order inside. A position that begins with the id is the place in the entire log too.
@@ -231,25 +232,28 @@ def _places(out: Outgoing, events: int) -> list[Place]:
     kept = parts[:-1] == (tx_id,) if out.halves else parts == (tx_id, order) and events == 1
     if parts and not kept:
         out.lose(
-            "position", "XTDB orders by tx_id and the place inside the transaction, this position is of another kind"
+            "position",
+            "XTDB orders by tx_id and the place inside the transaction, and this position is not such a pair",
         )
     out.placed = (tx_id, order + events - 1)
-    return [Place(tx_id, order + number, total) for number in range(events)]
+    return [EventOrder(tx_id, order + number, total) for number in range(events)]
 
 
-def _alone(out: Outgoing, parts: tuple[int, ...], events: int) -> Place:
+def _alone(out: Outgoing, parts: tuple[int, ...], events: int) -> EventOrder:
     """A change without a transaction; its two events count as one, or their order would be unknown."""
-    tx_id = parts[0] if len(parts) == 2 and (out.halves or parts[1] == 0) and parts[0] < INT64 else out.running
-    return Place(tx_id, 0, tx_id if events > 1 else None)
+    tx_id = parts[0] if len(parts) == 2 and (out.halves or parts[1] == 0) and parts[0] < INT64_END else out.running
+    return EventOrder(tx_id, 0, tx_id if events > 1 else None)
 
 
-def _together(out: Outgoing, transaction: Transaction, parts: tuple[int, ...]) -> Place:
+def _together(out: Outgoing, transaction: Transaction, parts: tuple[int, ...]) -> EventOrder:
     progress = out.progress
-    tx_id = number_of(transaction.id, INT64)
+    tx_id = number_of(transaction.id, INT64_END)
     if tx_id is None:
-        out.lose("transaction", f"tx_id is the id of the transaction as a number, and {transaction.id!r} is none")
+        out.lose(
+            "transaction", f"tx_id is the id of the transaction as a number, and {transaction.id!r} is not a number"
+        )
         tx_id = progress.ordinal
-    if transaction.order is not None and parts == (tx_id, transaction.order) and transaction.order < INT64 // 2:
+    if transaction.order is not None and parts == (tx_id, transaction.order) and transaction.order < INT64_END // 2:
         order = transaction.order + progress.moved
     else:
         order = progress.events
@@ -260,7 +264,7 @@ def _together(out: Outgoing, transaction: Transaction, parts: tuple[int, ...]) -
         )
     if transaction.total is None and parts[:1] != (tx_id,):
         out.lose("transaction", "total_order is the place in the entire log, and this change declares none")
-    return Place(tx_id, order, tx_id if transaction.total is None else transaction.total)
+    return EventOrder(tx_id, order, tx_id if transaction.total is None else transaction.total)
 
 
 class XtdbWrite(WriteOptions, frozen=True, kw_only=True):
@@ -296,13 +300,13 @@ def writer(options: XtdbWrite) -> Writer:
         meta = cells.members(out.change.meta) if out.native and out.change.meta is not None else {}
         records = []
         rows = [out.change] if out.native else rows_to_write(cells, out)
-        for row, place in zip(rows, places_of(cells, out, len(rows)), strict=True):
+        for row, at in zip(rows, event_orders(cells, out, len(rows)), strict=True):
             out.change = row
             record_id = _record_id(cells, out)
             value = (
                 _kept_shape(cells, out, meta)
                 if "envelope" in meta
-                else _plain_shape(cells, out, record_id, place, meta.get("source"), options)
+                else _plain_shape(cells, out, record_id, at, meta.get("source"), options)
             )
             records.append(RecordCells(value, cells.content(record_id), topic))
         return records
@@ -334,25 +338,25 @@ def _kept_shape(cells: Cells, out: Cell, meta: Members) -> Cell:
     return rewrapped(cells, cells.refilled(cells.members(meta["envelope"]), filling), meta)
 
 
-def _plain_shape(cells: Cells, out: Cell, record_id: Cell, place: Place, source: Cell, options: XtdbWrite) -> Cell:
+def _plain_shape(cells: Cells, out: Cell, record_id: Cell, at: EventOrder, source: Cell, options: XtdbWrite) -> Cell:
     change = out.change
     millis = cells.int_json(milliseconds(cells, out, "an event's time has milliseconds, this one has more digits"))
     own = cells.fields(change.transaction).id if out.native else None
-    name = cells.first(own, cells.int_json(place.tx_id))
-    transaction = transaction_block(cells, name, place.total, place.order)
+    name = cells.first(own, cells.int_json(at.tx_id))
+    transaction = transaction_block(cells, name, at.total, at.order)
     return cells.joined(
         b'{"before":',
         cells.quoted(_before(cells, out, record_id, options.keyed)),
         b',"after":',
         cells.quoted(_with_id(cells, out, change.after, record_id)),
         b',"source":',
-        _source(cells, change, place.tx_id, millis, options) if source is None else source,
+        _source(cells, change, at.tx_id, millis, options) if source is None else source,
         b',"op":"',
         cells.each(LETTERS.get, change.op),
         b'","ts_ms":',
         millis,
         b',"transaction":',
-        cells.where(cells.present(place.total), transaction, b"null"),
+        cells.where(cells.present(at.total), transaction, b"null"),
         b"}",
     )
 

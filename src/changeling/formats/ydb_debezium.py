@@ -7,13 +7,21 @@ import functools
 
 import msgspec
 
-from changeling.envelope.cells import Cell, Cells, Members, Part
+from changeling.envelope.cells import Cell, Cells, Members, MemberStruct
 from changeling.envelope.reading import ChangeCells, Reader
 from changeling.envelope.scalar_cells import SCALARS
 from changeling.envelope.writing import RecordCells, Writer, kept
 from changeling.formats import debezium_envelope as debezium
 from changeling.formats.capabilities import carrying
-from changeling.formats.changefeed import CARRIED, NAMELESS, UINT64, ChangefeedRead, ChangefeedWrite, Mode, time_of_step
+from changeling.formats.changefeed import (
+    CARRIED,
+    NAMELESS,
+    UINT64_END,
+    ChangefeedRead,
+    ChangefeedWrite,
+    Mode,
+    time_of_step,
+)
 from changeling.formats.format import Format, Outgoing
 from changeling.formats.key_changes import rows_to_write
 from changeling.formats.time_counts import MILLI
@@ -44,7 +52,7 @@ class _Source(msgspec.Struct, gc=False):
     transaction: int | None = msgspec.field(name="txId", default=None)
 
 
-_SOURCE = Part("source", _Source)
+_SOURCE = MemberStruct("source", _Source)
 _by_letter = debezium.operation_by(debezium.OPERATIONS, "YDB")
 
 
@@ -130,7 +138,7 @@ def _stamp(cells: Cells, source: _Source) -> dict[str, Cell]:
     step, transaction = source.step, source.transaction
     if cells.branch(cells.present(step) & cells.present(transaction)):
         for number in (step, transaction):
-            fits = cells.less(number, UINT64) & ~cells.less(number, 0)
+            fits = cells.less(number, UINT64_END) & ~cells.less(number, 0)
             cells.expect(fits, "source.step and source.txId must be whole numbers of 64 bits")
         found["position"] = cells.position(step, transaction)
         found["transaction"] = cells.transaction(cells.int_text(transaction))
@@ -262,7 +270,7 @@ def _new_stamp(cells: Cells, out: Cell, moves: bool) -> tuple[Cell, Cell]:
     together = cells.present(declared.id)
     own = ~together | cells.equal(declared.id, cells.int_json(number))
     inside = ~own & cells.equal(declared.id, cells.int_json(step))
-    usual = (own | inside) & cells.less(step, UINT64) & cells.less(number, UINT64)
+    usual = (own | inside) & cells.less(step, UINT64_END) & cells.less(number, UINT64_END)
     if not (cells.is_columnar or not out.halves) or not cells.usually(usual):
         return _other_stamp(out, moves)
     lose_order(cells, out, together)
@@ -277,8 +285,10 @@ def _other_stamp(out: Outgoing, moves: bool) -> tuple[int, int]:
     """The pair of a change without a position of this kind: its own place, or that of its transaction, in the output."""
     change = out.change
     parts = position.decode(change.position) if change.position is not None and not out.arrived else ()
-    if parts and (len(parts) != 2 or max(parts) >= UINT64):
-        out.lose("position", "a record orders by step and txId, two numbers of 64 bits; this position is another")
+    if parts and (len(parts) != 2 or max(parts) >= UINT64_END):
+        out.lose(
+            "position", "a record orders by step and txId, two numbers of 64 bits, and this position is not such a pair"
+        )
         parts = ()
     elif parts and out.halves and moves:
         out.lose("position", _ONE_PAIR)
@@ -287,7 +297,7 @@ def _other_stamp(out: Outgoing, moves: bool) -> tuple[int, int]:
         return (parts[0], parts[0] if out.halves else parts[1]) if parts else (out.progress.ordinal, out.running)
     # Such a position is the place of the transaction, and then one inside it: records have only the former.
     inside = bool(parts) and (parts[1] == declared.order or declared.id == str(parts[0]))
-    number = number_of(declared.id, UINT64)
+    number = number_of(declared.id, UINT64_END)
     if number is None or (parts and not inside):
         out.lose("transaction", f"the id {declared.id!r} is not the txId of a position, which names the transaction")
         number = None

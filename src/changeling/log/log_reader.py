@@ -3,7 +3,7 @@
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from changeling.formats.meta_template import filled
+from changeling.formats.meta_template import with_whole_meta
 from changeling.iceberg.conditions import equals
 from changeling.iceberg.reader import Tables
 from changeling.log.log_tables import CHANGES, SCHEMAS
@@ -26,7 +26,7 @@ def last_changes(log: Tables, table: TableName, count: int) -> pa.Table:
     texts = {row["id"]: row["schema"] for row in log.rows(SCHEMAS, columns=("id", "schema")).to_pylist()}
     schemas = pa.array([texts.get(number) for number in rows.column("schema_id").to_pylist()], pa.string())
     found = rows.append_column("schema", schemas).select(arrow_layouts.CHANGES.names).cast(arrow_layouts.CHANGES)
-    return pa.Table.from_batches(map(filled, found.combine_chunks().to_batches()), arrow_layouts.CHANGES)
+    return pa.Table.from_batches(map(with_whole_meta, found.combine_chunks().to_batches()), arrow_layouts.CHANGES)
 
 
 def _order(rows: pa.Table) -> pa.Array:

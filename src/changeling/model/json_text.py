@@ -130,7 +130,7 @@ def canonical_key(pairs: Iterable[tuple[str, bytes]]) -> bytes:
 
 
 def check_depth(text: bytes) -> None:
-    """Raises `Rejected` where objects and arrays are nested deeper than anything sane."""
+    """Raises `Rejected` where objects and arrays are nested deeper than `DEPTH_LIMIT` levels."""
     if text.count(b"{") + text.count(b"[") <= DEPTH_LIMIT:
         return
     depth = 0

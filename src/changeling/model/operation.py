@@ -30,9 +30,8 @@ ROW_OPERATIONS = frozenset(
     {Operation.READ, Operation.INSERT, Operation.UPDATE, Operation.UPSERT, Operation.REPLACE, Operation.DELETE}
 )
 """Operations on one row; `truncate` is on all rows of a table, the rest are control changes."""
-
 NEW_ROW_OPERATIONS = frozenset({Operation.INSERT, Operation.READ})
-"""Operations by which a row appears that the table did not have."""
+"""Operations on a row that was not there, or not known to be."""
 
 
 class Image(StrEnum):

@@ -104,7 +104,7 @@ def parse(name: str) -> Type:
     if match := _DECIMAL.fullmatch(text):
         precision, scale = int(match[1]), int(match[2] or 0)
         if not precision > 0 or scale > precision:
-            raise UsageError(f"{name!r}: a decimal needs precision >= 1 and scale <= precision")
+            raise UsageError(f"{name!r}: a decimal needs a precision of at least 1, and a scale that is not larger")
         return decimal(precision, scale)
     raise UsageError(f"there is no type {name!r}; {nearest(text, [*SIMPLE, 'decimal(p,s)', 'array<T>'])}")
 

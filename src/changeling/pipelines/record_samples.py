@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 
 from changeling.files import reading
-from changeling.files.paths import Place
+from changeling.files.paths import FileRef
 from changeling.formats import registry
 from changeling.formats.decoding import Decoder
 from changeling.formats.options import ReadOptions
@@ -36,7 +36,7 @@ class Sample:
     """The dialects that the records look like, where none could be decoded."""
 
 
-def sample_of_files(source: FilesSource, options: ReadOptions, places: Sequence[Place]) -> Sample:
+def sample_of_files(source: FilesSource, options: ReadOptions, places: Sequence[FileRef]) -> Sample:
     """The first records of files."""
     framing = registry.get(source.format).framing(options)
     found = reading.read(

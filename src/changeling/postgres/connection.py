@@ -80,7 +80,7 @@ def unreachable(url: str, error: psycopg.Error) -> ChangelingError:
     message = _BOILERPLATE.sub("", " ".join(str(error).split()))
     # Of a connection that is refused, libpq gives a text, and no SQLSTATE.
     if message.startswith("password authentication failed"):
-        message += ": correct the password of the url, or the variable that it is from"
+        message += ": correct the password of the url, or the variable that it comes from"
     password = conninfo_to_dict(url).get("password")
     if password:
         message = message.replace(str(password), "***")

@@ -197,7 +197,7 @@ def _check_writable(connection: Connection, one: CatalogTable, *, filtered: bool
 
 
 def _may_not(error: psycopg.Error, statement: sql.Composed) -> str:
-    return f"the user may not publish these tables ({_reason(error)}); let their owner run: {statement.as_string(None)}"
+    return f"the user lacks the right to publish these tables ({_reason(error)}); let their owner run: {statement.as_string(None)}"
 
 
 def _reason(error: psycopg.Error) -> str:

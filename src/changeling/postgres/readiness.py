@@ -79,7 +79,7 @@ def server_needs(connection: Connection) -> list[Need]:
     )
     if not may:
         statement = f"ALTER ROLE {sql.Identifier(connection.info.user).as_string(connection)} REPLICATION"
-        needs.append(Need(f"the user may not replicate: run {statement}", (statement,)))
+        needs.append(Need(f"the user lacks the right to replicate: run {statement}", (statement,)))
     return needs
 
 
@@ -96,7 +96,7 @@ def needs(
         name = f"{one.table.schema}.{one.table.name}"
         if not one.readable:
             grants = _grants(connection, one)
-            problems.append(Need(f"{name} may not be read: {'; '.join(grants)}", tuple(grants), one.table))
+            problems.append(Need(f"{name} cannot be read: {'; '.join(grants)}", tuple(grants), one.table))
         if one.oid in computed and relation.identity == "full":
             statement = f"ALTER TABLE {_spelled(one.table)} REPLICA IDENTITY DEFAULT"
             problems.append(

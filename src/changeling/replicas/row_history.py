@@ -7,7 +7,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from changeling.formats.key_changes import old_key_of
-from changeling.formats.meta_template import filled
+from changeling.formats.meta_template import with_whole_meta
 from changeling.iceberg.conditions import equals
 from changeling.iceberg.reader import Tables
 from changeling.log.log_tables import CHANGES
@@ -226,7 +226,7 @@ def _changes_of(log: Tables, table: WantedTable) -> tuple[pa.RecordBatch, list[R
     if chosen is None:
         raise UsageError(f"the log has no table {table}; {table.nearest(_tables(log))}")
     kept = pa.array([place == chosen for place in places], pa.bool_())
-    changes = filled(found.filter(kept).combine_chunks().to_batches()[0])
+    changes = with_whole_meta(found.filter(kept).combine_chunks().to_batches()[0])
     return changes, list(log_ranks(rows.filter(kept)))
 
 

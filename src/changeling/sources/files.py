@@ -7,7 +7,7 @@ import msgspec
 from pyspark.sql import SparkSession
 
 from changeling.files import paths
-from changeling.files.paths import NoFileFound, Place
+from changeling.files.paths import FileRef, NoFileFound
 from changeling.files.reading import Carrier
 from changeling.model.printable import printable
 from changeling.sources import files_plan
@@ -97,7 +97,7 @@ class FilesSource:
         reader = reader_of(spark, places, FileRecords(self.format, self.options, self.carrier), first=first)
         return Input(reader.frame(spark), reader, driver_rows=reader.few())
 
-    def planned(self, plan: str) -> tuple[int, list[Place]]:
+    def planned(self, plan: str) -> tuple[int, list[FileRef]]:
         """The number of a plan's first file among all files of the source, and its files."""
         read = files_plan.parse_plan(plan)
         return read.first, self._places(read.files)
@@ -157,8 +157,8 @@ class FilesSource:
             self._warned.add(what)
             self._warnings.append(what)
 
-    def _places(self, files: Sequence[File]) -> list[Place]:
-        return [Place(files_plan.absolute(file.path, self._folder), file.size, file.tag) for file in files]
+    def _places(self, files: Sequence[File]) -> list[FileRef]:
+        return [FileRef(files_plan.absolute(file.path, self._folder), file.size, file.tag) for file in files]
 
     def _report(self, known: File, now: File) -> None:
         if known == now or now in self._reported:

@@ -9,7 +9,7 @@ import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 
 from changeling.files import paths as places
-from changeling.files.paths import Place
+from changeling.files.paths import FileRef
 from changeling.files.reading import Carrier, read
 from changeling.formats import registry
 from changeling.formats.decoding import Decoder
@@ -68,7 +68,12 @@ class FileRecords:
 
 
 def reader_of(
-    spark: SparkSession, found: Sequence[Place], records: FileRecords, *, first: int = 0, split_bytes: int = SPLIT_BYTES
+    spark: SparkSession,
+    found: Sequence[FileRef],
+    records: FileRecords,
+    *,
+    first: int = 0,
+    split_bytes: int = SPLIT_BYTES,
 ) -> "FilesReader":
     """A reader of these files; their ordinals begin with `first`. Large ones are scanned now, to be split."""
     return FilesReader(records, _tasks(spark, found, records, first, split_bytes))
@@ -79,7 +84,7 @@ class FilePart:
     """A file, or a split of one, and its place among the files."""
 
     ordinal: int
-    place: Place
+    place: FileRef
     split: Split | None = None
 
 
@@ -88,7 +93,7 @@ def _decoded(spark: SparkSession, reader: "FilesReader", part: Shows) -> DataFra
 
 
 def _tasks(
-    spark: SparkSession, found: Sequence[Place], records: FileRecords, first: int, split_bytes: int
+    spark: SparkSession, found: Sequence[FileRef], records: FileRecords, first: int, split_bytes: int
 ) -> list[list[FilePart]]:
     """The file parts of each task. Small files share a task, as long as there is enough work for every core."""
     may_split = records.carrier == "plain" and isinstance(records.framing, JsonValues)
@@ -99,7 +104,7 @@ def _tasks(
 
 
 def shared_out(
-    found: Sequence[Place], first: int, limit: int, cut: Mapping[str, Sequence[Split]] | None = None
+    found: Sequence[FileRef], first: int, limit: int, cut: Mapping[str, Sequence[Split]] | None = None
 ) -> list[list[FilePart]]:
     """The file parts of each task: files of up to `limit` bytes together, or one that is larger; those that are `cut`, by split."""
     tasks: list[list[FilePart]] = []
@@ -119,7 +124,7 @@ def shared_out(
     return tasks
 
 
-def _is_splittable(place: Place, split_bytes: int) -> bool:
+def _is_splittable(place: FileRef, split_bytes: int) -> bool:
     if place.size is None or place.size <= split_bytes or place.path.startswith("s3://"):
         return False
     with open(place.path, "rb") as file:

@@ -9,14 +9,13 @@ from typing import Any
 
 import msgspec
 
-from changeling.envelope.cells import Cell, Cells, Part
+from changeling.envelope.cells import Cell, Cells, MemberStruct
 from changeling.envelope.scalar_cells import SCALARS
-from changeling.model import json_text
+from changeling.model import json_text, times
 from changeling.model.change import Transaction
 from changeling.model.errors import Rejected
 from changeling.model.operation import Image, Operation
 
-_NANOS_PER_MILLI = 1_000_000
 _LOG_NUMBER = re.compile(r"([0-9]+)\Z")
 
 Number = int | str | None
@@ -54,7 +53,7 @@ class Cursor(msgspec.Struct, rename="camel", gc=False):
     changeling: Extras | None = None
 
 
-_PART = Part("", Cursor)
+_CURSOR = MemberStruct("", Cursor)
 
 
 def read(cells: Cells, raw: Cell) -> Any:
@@ -66,8 +65,8 @@ def read(cells: Cells, raw: Cell) -> Any:
         text = cells.text(raw) if cells.branch(cells.starts(raw, b'"')) else raw
         # Only a name printed with blanks (or escapes that may hide some) needs the slow way.
         if cells.usually(~cells.contains(text, (b" ", b"\\"))):
-            return cells.struct(_PART, text)
-        return _PART.decoder.decode(_squeezed(text))
+            return cells.struct(_CURSOR, text)
+        return _CURSOR.decoder.decode(_squeezed(text))
     except msgspec.DecodeError as error:
         raise Rejected(f"cursor is not a JSON object in a string: {error}") from None
 
@@ -116,7 +115,7 @@ def commit_time(cells: Cells, cursor: Any, exact: Cell) -> Cell:
     if cells.all(cells.present(exact)):
         return cells.time(exact, 1)
     millis = cells.int_or_text(cursor.timestamp, "cursor: timestamp")
-    return cells.first(cells.time(exact, 1), cells.time(millis, _NANOS_PER_MILLI))
+    return cells.first(cells.time(exact, 1), cells.time(millis, times.NANOS_PER_MILLI))
 
 
 def extraction_time(meta: str) -> int | None:
@@ -124,7 +123,9 @@ def extraction_time(meta: str) -> int | None:
     raw = json_text.members(meta).get("cursor")
     try:
         millis = None if raw is None else read(SCALARS, raw).extraction_timestamp
-        nanos: int | None = SCALARS.time(SCALARS.int_or_text(millis, "cursor: extractionTimestamp"), _NANOS_PER_MILLI)
+        nanos: int | None = SCALARS.time(
+            SCALARS.int_or_text(millis, "cursor: extractionTimestamp"), times.NANOS_PER_MILLI
+        )
         return nanos
     except Rejected:
         return None
@@ -142,8 +143,8 @@ def _transaction(transaction: Transaction | None) -> bytes | None:
 def write(cells: Cells, out: Any, note: Cell) -> Cell:
     """The cursor of a change that did not come with one, as text; `note` are the members of `Extras` that its row gives."""
     change = out.change
-    millis = cells.units(change.commit_time, _NANOS_PER_MILLI)
-    exact = cells.equal(cells.time(millis, _NANOS_PER_MILLI), change.commit_time)
+    millis = cells.units(change.commit_time, times.NANOS_PER_MILLI)
+    exact = cells.equal(cells.time(millis, times.NANOS_PER_MILLI), change.commit_time)
     extras = {
         "time_ns": cells.int_text(cells.where(exact, None, change.commit_time)),
         "transaction": cells.each_row(_transaction, change.transaction),

@@ -7,7 +7,7 @@ import msgspec
 
 from changeling.envelope import message_keys
 from changeling.envelope.cells import Cell, Cells, Members
-from changeling.envelope.rows import Row
+from changeling.envelope.rows import ImageColumns
 from changeling.envelope.writing import RecordCells
 from changeling.formats.arcion import cursor
 from changeling.formats.arcion.incoming import IN_AFTER, IN_BEFORE, LETTERS, NULL_CELL, OPERATIONS, completeness
@@ -26,7 +26,7 @@ names_in = msgspec.json.Decoder(list[str]).decode
 class OutgoingRow:
     """The cells of both images, raw JSON each, and how complete each image is."""
 
-    def __init__(self, out: Cell, cells: Cells, row: Row) -> None:
+    def __init__(self, out: Cell, cells: Cells, row: ImageColumns) -> None:
         self.out, self.cells, self.op = out, cells, row.kind.op
         self.key, self.before, self.after = row.key or {}, row.before or {}, row.after or {}
         self.before_image, self.after_image = row.kind.before_image, row.kind.after_image

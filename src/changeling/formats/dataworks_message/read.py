@@ -258,7 +258,7 @@ def _row(cells: Cells, plan: tuple[_TableInfo, str], before: Cell, after: Cell) 
             size = Image.KEY
         return key, size, Image.NONE if new is None else _size(new, info)
 
-    return cells.by_members(sized, (before, after))
+    return cells.by_shape(sized, (before, after))
 
 
 def _size(row: Members, info: _TableInfo) -> Image:

@@ -8,7 +8,7 @@ import msgspec
 
 from changeling.envelope import message_keys
 from changeling.envelope.cells import Cell, Cells, Condition, Members
-from changeling.envelope.rows import Row
+from changeling.envelope.rows import ImageColumns
 from changeling.envelope.scalar_cells import SCALARS
 from changeling.envelope.writing import RecordCells, Writer, kept, milliseconds
 from changeling.formats.dataworks import topic_of
@@ -109,7 +109,9 @@ def _body(cells: Cells, out: Cell, meta: Members, start: int, statement: str | N
     return {**found, "timestamp": cells.json_object({**stamp, "eventTime": cells.int_json(time)})}
 
 
-def _described(out: Outgoing, source: Members, split: bool, cells: Cells, row: Row) -> tuple[Row, Sequence[Cell]]:
+def _described(
+    out: Outgoing, source: Members, split: bool, cells: Cells, row: ImageColumns
+) -> tuple[ImageColumns, Sequence[Cell]]:
     """The row in the types of the wire; the schemas of a message with the row before, and of one with the other, or both."""
     kind, before, after = row.kind, row.before, row.after
     if not out.native:

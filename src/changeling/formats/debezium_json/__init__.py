@@ -1,8 +1,8 @@
 """`debezium-json`: Debezium's change events as JSON, of every connector, and the dialects that follow its envelope."""
 
 from changeling.formats.capabilities import carrying
-from changeling.formats.debezium_json.origin import extraction_time
 from changeling.formats.debezium_json.read import DebeziumRead, reader
+from changeling.formats.debezium_json.source_block import extraction_time
 from changeling.formats.debezium_json.types import TYPES
 from changeling.formats.debezium_json.write import DebeziumWrite, writer
 from changeling.formats.format import Format

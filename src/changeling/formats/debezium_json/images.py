@@ -72,7 +72,7 @@ def mongodb_key(message_key: bytes | None, document: bytes | None) -> bytes | No
         try:
             raw = json_text.compact(text)
         except ValueError:
-            raise Rejected(f"the message key's id is {text[:60]!r}, which is no extended JSON") from None
+            raise Rejected(f"the message key's id is {text[:60]!r}, which is not extended JSON") from None
     if raw is None and document is not None:
         raw = json_text.members(document).get("_id")
     return None if raw is None else json_text.canonical_key([("_id", _plain(raw))])
@@ -89,7 +89,7 @@ def _plain(raw: bytes) -> bytes:
 def mongodb_update(envelope: dict[str, bytes]) -> tuple[bytes | None, Image]:
     """The image of an update without a document, and how complete it is.
 
-    It is made of `updateDescription`, or of the `patch` of older connectors. A path into a document is no column: an update
+    It is made of `updateDescription`, or of the `patch` of older connectors. A path into a document is not a column: an update
     that has one cannot be applied by columns.
     """
     description, patch = (envelope.get(name, b"null") for name in ("updateDescription", "patch"))

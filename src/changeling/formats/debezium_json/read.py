@@ -1,4 +1,4 @@
-"""Debezium's events into changes: rows of every connector, with and without the schema part, and records that are no rows."""
+"""Debezium's events into changes: rows of every connector, with and without the schema part, and records that are not rows."""
 
 import functools
 from collections.abc import Mapping, Sequence
@@ -11,10 +11,10 @@ from changeling.envelope.reading import ChangeCells, Reader
 from changeling.envelope.scalar_cells import SCALARS
 from changeling.formats import debezium_envelope
 from changeling.formats.debezium_envelope import IMAGES, Headers, document_key, key_columns, remembered, row_key
-from changeling.formats.debezium_json import origin
+from changeling.formats.debezium_json import source_block
 from changeling.formats.debezium_json.images import PLACEHOLDER, Placeholder, before_image, mongodb_key, mongodb_update
-from changeling.formats.debezium_json.origin import DOCUMENTS, MONGODB, XTDB, YDB
 from changeling.formats.debezium_json.schema import schema_text
+from changeling.formats.debezium_json.source_block import DOCUMENTS, MONGODB, XTDB, YDB
 from changeling.formats.options import ReadOptions
 from changeling.model import json_text
 from changeling.model.change import Change, Record, Transaction
@@ -56,7 +56,7 @@ class Message(NamedTuple):
     pair: tuple[str, ...] = ()
 
 
-class Row(NamedTuple):
+class RowCells(NamedTuple):
     """The key and the images of a row."""
 
     key: Cell = None
@@ -78,20 +78,20 @@ def reader(options: DebeziumRead) -> Reader:
         message = _take_apart(cells, record)
         envelope = message.envelope
         if envelope is None:
-            table = origin.table_of(cells, options.table, Absent(), record.topic)
+            table = source_block.table_of(cells, options.table, Absent(), record.topic)
             return _tombstone(cells, record, message, table)
         if "op" not in envelope:
             cells.one_by_one()
             return [_control(record, message, envelope)]
-        source = cells.struct(origin.SOURCE, cells.value(envelope, "source"))
-        connector = cells.each(origin.connector_of, source.connector)
+        source = cells.struct(source_block.SOURCE, cells.value(envelope, "source"))
+        connector = cells.each(source_block.connector_of, source.connector)
         op = cells.each(_operation, envelope["op"])
-        transaction = origin.transaction_of(cells, cells.value(envelope, "transaction"), source, connector)
-        position = origin.position_of(cells, source, connector, transaction)
-        time = origin.commit_time(cells, source, envelope)
-        row, table, schema = Row(), None, None
+        transaction = source_block.transaction_of(cells, cells.value(envelope, "transaction"), source, connector)
+        position = source_block.position_of(cells, source, connector, transaction)
+        time = source_block.commit_time(cells, source, envelope)
+        row, table, schema = RowCells(), None, None
         if cells.usually(cells.one_of(op, _OF_TABLES)):
-            table = origin.table_of(cells, options.table, source, record.topic)
+            table = source_block.table_of(cells, options.table, source, record.topic)
             cells.expect(
                 cells.present(table), "the event names no table: source.table is missing; say which with --table"
             )
@@ -122,7 +122,7 @@ def reader(options: DebeziumRead) -> Reader:
 
     def read_row(
         cells: Cells, message: Message, connector: Cell, op: Cell, columns: Cell, names: tuple[str, ...]
-    ) -> Row:
+    ) -> RowCells:
         """The images and the key of a relational row; all others are looked at by themselves."""
         before, after = (cells.value(message.envelope or {}, side) for side in IMAGES)
         deleted = cells.equal(op, Operation.DELETE)
@@ -133,9 +133,11 @@ def reader(options: DebeziumRead) -> Reader:
         if not cells.usually(plain):
             return odd_row(message, connector, op, columns, names)
         key = row_key(cells, cells.first(after, before), columns, names)
-        return Row(key, before, after, cells.by_names(before_image, before, after, key), Image.FULL)
+        return RowCells(key, before, after, cells.each_object(before_image, before, after, key), Image.FULL)
 
-    def odd_row(message: Message, connector: str, op: Operation, columns: bytes | None, names: tuple[str, ...]) -> Row:
+    def odd_row(
+        message: Message, connector: str, op: Operation, columns: bytes | None, names: tuple[str, ...]
+    ) -> RowCells:
         """A row whose images are text, lack columns, or are in other members."""
         notes: Members = {}
         before, notes["text_before"] = _image(message, "before")
@@ -171,12 +173,12 @@ def reader(options: DebeziumRead) -> Reader:
                 # Values that the event lacks are those of the row that had this key.
                 notes["old_key"] = SCALARS.key_in_row(old_key, None)
         if own_before is not before:
-            return Row(key, own_before, own_after, Image.PARTIAL, after_image, notes)
-        kind = SCALARS.by_names(before_image, before, after, key)
+            return RowCells(key, own_before, own_after, Image.PARTIAL, after_image, notes)
+        kind = SCALARS.each_object(before_image, before, after, key)
         if connector in DOCUMENTS:
             # Documents have no fixed columns: one with fewer of them is still full.
             kind = Image.KEY if deleted and before == key else Image.FULL
-        return Row(key, before, own_after, kind, after_image, notes)
+        return RowCells(key, before, own_after, kind, after_image, notes)
 
     return read
 
@@ -242,10 +244,10 @@ class _Boundary(msgspec.Struct, gc=False):
     """A record of the transaction topic."""
 
     status: str
-    id: origin.Number
-    event_count: origin.Number = None
-    ts_ms: origin.Number = None
-    ts_ns: origin.Number = None
+    id: source_block.Number
+    event_count: source_block.Number = None
+    ts_ms: source_block.Number = None
+    ts_ns: source_block.Number = None
     position: str | None = None
 
 
@@ -258,7 +260,7 @@ def _tombstone(cells: Cells, record: Cell, message: Message, table: Cell) -> Cha
 
 
 def _control(record: Record, message: Message, envelope: Members) -> Change:
-    """A record that has no `op`; raises `Rejected` if it is none of Debezium's."""
+    """A record that has no `op`; raises `Rejected` if it is not one of Debezium's."""
     statement = None
     if "source" in envelope and "historyRecord" in envelope:
         # Flink's connectors send schema changes in this form.
@@ -269,7 +271,7 @@ def _control(record: Record, message: Message, envelope: Members) -> Change:
         change = _schema_change(envelope)
         statement = SCALARS.value(envelope, "ddl")
     elif envelope and envelope.keys() <= _CLOCKS:
-        change = Change(op=Operation.MESSAGE, commit_time=origin.created(envelope))
+        change = Change(op=Operation.MESSAGE, commit_time=source_block.created(envelope))
     else:
         raise Rejected(
             "not an event of Debezium: it has no `op`; a flattened record (ExtractNewRecordState) has no operation"
@@ -297,16 +299,16 @@ def _transaction_mark(envelope: Members) -> Change:
     return Change(
         op=op,
         position=found.position,
-        commit_time=origin.finest(SCALARS, found),
-        transaction=Transaction(origin.transaction_id(found.id), total=count, complete=is_end or None),
+        commit_time=source_block.finest(SCALARS, found),
+        transaction=Transaction(source_block.transaction_id(found.id), total=count, complete=is_end or None),
     )
 
 
 def _schema_change(envelope: Members) -> Change:
-    source = SCALARS.struct(origin.SOURCE, envelope["source"])
+    source = SCALARS.struct(source_block.SOURCE, envelope["source"])
     return Change(
         op=Operation.DDL,
-        table=origin.table_of(SCALARS, None, source, None),
-        position=origin.position_of(SCALARS, source, origin.connector_of(source.connector), None),
-        commit_time=origin.commit_time(SCALARS, source, envelope),
+        table=source_block.table_of(SCALARS, None, source, None),
+        position=source_block.position_of(SCALARS, source, source_block.connector_of(source.connector), None),
+        commit_time=source_block.commit_time(SCALARS, source, envelope),
     )

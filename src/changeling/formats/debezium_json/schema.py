@@ -72,7 +72,7 @@ def _overridden(declared: Column, own: Column | None) -> Column:
 
 @functools.lru_cache(maxsize=1024)
 def _columns_of(schema: bytes) -> tuple[Column, ...] | None:
-    """The columns of the rows in an envelope; None where its images are no structs (MongoDB's are text)."""
+    """The columns of the rows in an envelope; None where its images are not structs (MongoDB's are text)."""
     fields = {field.field: field.fields for field in _fields_of(schema) if field.fields is not None}
     found = fields.get("after", fields.get("before"))
     return None if found is None else tuple(_column(column) for column in found if column.type is not None)
@@ -123,7 +123,7 @@ def _whole(field: Field, name: str) -> int | None:
     try:
         return None if value is None else int(value)
     except (TypeError, ValueError):
-        raise Rejected(f"the schema part: {name} is {value!r}, which is no integer") from None
+        raise Rejected(f"the schema part: {name} is {value!r}, which is not an integer") from None
 
 
 def _decimal(scale: int, precision: int | None) -> Type:

@@ -76,7 +76,7 @@ def _since_midnight(unit: int, connect: str) -> Logical:
             return _time(raw)
         nanos = time_counts.whole_number(raw) * unit
         if not 0 <= nanos <= DAY:
-            raise Rejected(f"{shown(raw)} is no time of day; a column of such durations is of type string or int64")
+            raise Rejected(f"{shown(raw)} is not a time of day; a column of such durations is of type string or int64")
         return quote(timestamp_text(nanos)[11:] if nanos < DAY else "24:00:00")
 
     def write(raw: bytes) -> bytes:
@@ -96,7 +96,7 @@ def _zoned(raw: bytes) -> bytes:
 
 
 def _iso(kind: str) -> Convert:
-    """An IsoDate or IsoTime, such as `10:15:30Z`: its Z is no zone, the column has none."""
+    """An IsoDate or IsoTime, such as `10:15:30Z`: its Z is not a zone, the column has none."""
     read = canonical.reader(Type(kind))
     return lambda raw: read(raw[:-2] + b'"' if raw[:1] == b'"' and raw[-2:-1] == b"Z" else raw)
 
@@ -197,7 +197,7 @@ def _to_variable_scale(raw: bytes) -> bytes:
 
 
 def _from_json_text(raw: bytes) -> bytes:
-    """The JSON value in a text; a value that is no text is itself."""
+    """The JSON value in a text; a value that is not text stays as it is."""
     if raw[:1] != b'"':
         return raw
     text = json_text.string(raw)
@@ -208,7 +208,7 @@ def _from_json_text(raw: bytes) -> bytes:
 
 
 def _to_json_text(raw: bytes) -> bytes:
-    """A JSON value, be it a string, as text."""
+    """A JSON value (strings included) as text."""
     return quote(raw.decode())
 
 

@@ -5,19 +5,19 @@ from collections.abc import Sequence
 
 import msgspec
 
-from changeling.envelope.cells import Absent, Cell, Cells, Members, Part, as_bytes
+from changeling.envelope.cells import Absent, Cell, Cells, Members, MemberStruct, as_bytes
 from changeling.envelope.scalar_cells import SCALARS
 from changeling.envelope.writing import RecordCells, Writer, kept
 from changeling.formats.debezium_envelope import IMAGES, headers_of, message_key, rewrapped, transaction_block
 from changeling.formats.debezium_json.images import PLACEHOLDER, Placeholder, before_image
-from changeling.formats.debezium_json.origin import Marks
 from changeling.formats.debezium_json.read import LETTERS, NEW_KEY, OLD_KEY, OPERATIONS, PAIR
 from changeling.formats.debezium_json.schema import Wire, WireTypes
+from changeling.formats.debezium_json.source_block import Marks
 from changeling.formats.debezium_json.types import Decimals, Times
 from changeling.formats.format import Outgoing
 from changeling.formats.key_changes import rows_to_write
 from changeling.formats.options import WriteOptions
-from changeling.model import json_text
+from changeling.model import json_text, times
 from changeling.model.change import Change
 from changeling.model.json_text import quote
 from changeling.model.operation import ROW_OPERATIONS, Image, Operation
@@ -28,8 +28,7 @@ _STATEMENTS = ("statement", "ddl", "query")
 _ONLY_KEY = "only the message key names the row, and plain files have none; use --carrier kcat"
 _USUAL = {"envelope", "wrapper", "key"}
 """What is kept of most messages; others are rebuilt one at a time."""
-_MILLISECOND = 1_000_000
-_SERVER = Part("source", msgspec.defstruct("_Server", [("name", str | None, None)], gc=False))
+_SERVER = MemberStruct("source", msgspec.defstruct("_Server", [("name", str | None, None)], gc=False))
 
 
 class DebeziumWrite(WriteOptions, frozen=True, kw_only=True):
@@ -183,7 +182,7 @@ class _EventWriter:
 
     def _marks(self, cells: Cells, change: Cell, before: Cell, after: Cell, key: Cell) -> Cell:
         """What a reader cannot see from the event itself."""
-        seen = cells.by_names(before_image, before, after, key)
+        seen = cells.each_object(before_image, before, after, key)
         visible = ~cells.present(change.before) | ~cells.present(seen) | cells.equal(seen, change.before_image)
         in_part = cells.equal(change.after_image, Image.PARTIAL)
         if cells.any(in_part) and after is not None:
@@ -216,7 +215,7 @@ class _EventWriter:
         return ".".join(part for part in parts if part is not None)
 
     def _kept_topic(self, change: Change, meta: Members) -> str | None:
-        """The topic that a record which is no row came from, unless the user chose another name."""
+        """The topic that a record which is not a row came from, unless the user chose another name."""
         if "topic" in meta and self._options.name is None:
             return json_text.string(meta["topic"])
         return self._topic(change.table)
@@ -307,8 +306,8 @@ def _as_they_are(cells: Cells, change: Cell) -> Sequence[Cell]:
 
 def _clocks(cells: Cells, nanos: Cell) -> Members:
     """A time in milliseconds, and the finer clocks, where it needs them."""
-    millis = cells.units(nanos, _MILLISECOND)
-    finer = cells.present(nanos) & ~cells.equal(cells.time(millis, _MILLISECOND), nanos)
+    millis = cells.units(nanos, times.NANOS_PER_MILLI)
+    finer = cells.present(nanos) & ~cells.equal(cells.time(millis, times.NANOS_PER_MILLI), nanos)
     found = {"ts_ms": cells.int_json(millis)}
     for name, unit in (("ts_us", 1_000), ("ts_ns", 1)) if cells.any(finer) else ():
         found[name] = cells.where(finer, cells.int_json(cells.units(nanos, unit)), None)

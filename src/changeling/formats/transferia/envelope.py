@@ -33,8 +33,8 @@ ROWS = [operation.value for operation in KINDS]
 SEED_KINDS = {kind.upper(): OPERATIONS[kind] for kind in ("insert", "update", "delete", "DDL")}
 TRANSACTION_DONE = ("-- transaction ", " done")
 """The text around the id in the statement of the DDL item that ends a transaction."""
-INT64, UINT64 = 2**63, 2**64
-"""The first numbers that integers of 64 bits cannot hold."""
+INT64_END, UINT64_END = 2**63, 2**64
+"""The first numbers that integers of 64 bits, with and without a sign, cannot hold."""
 Unsigned = Annotated[int, msgspec.Meta(ge=0)]
 OWN_PLACE = -1
 """An order in the transaction that is `txPosition`."""

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple, TypeAlias
 import msgspec
 
 from changeling.envelope import message_keys
-from changeling.envelope.cells import Cell, Cells, Members, Names, Part
+from changeling.envelope.cells import Cell, Cells, Members, MemberStruct, Names
 from changeling.envelope.reading import ChangeCells, Reader
 from changeling.formats.member_order import follows, in_order
 from changeling.formats.options import ReadOptions
@@ -26,12 +26,12 @@ from changeling.model.operation import Image, Operation
 from changeling.model.position import encode
 from changeling.model.table import TableName
 
-Told: TypeAlias = tuple[ChangeCells, Members]
+ChangeAndMeta: TypeAlias = tuple[ChangeCells, Members]
 """A change, and the members of its `meta`."""
 _item, _seed = (msgspec.json.Decoder(form).decode for form in (envelope.Item, envelope.SeedRecord))
 _list = msgspec.json.Decoder(list[str] | None).decode
 _column_names, _old_names = json_text.named("columnnames", _list), json_text.named("oldkeys.keynames", _list)
-_EXTRAS = Part("changeling", Extras)
+_EXTRAS = MemberStruct("changeling", Extras)
 _EMPTY = b'""'
 _OPTIONAL = ("columnvalues", "changeling")
 _IMAGES = ("key", "before", "after", "before_image", "after_image")
@@ -86,7 +86,7 @@ def reader(options: TransferiaRead) -> Reader:
     return read
 
 
-def _naturals(cells: Cells, value: Cell, members: Members, check: Callable[[Any], Any], names: Names) -> Sequence[Cell]:
+def _numbers(cells: Cells, value: Cell, members: Members, check: Callable[[Any], Any], names: Names) -> Sequence[Cell]:
     """The numbers in these members, 0 where one is missing; all members of a record by itself are checked."""
     if not cells.is_columnar:
         checked = check(value)
@@ -96,7 +96,7 @@ def _naturals(cells: Cells, value: Cell, members: Members, check: Callable[[Any]
     return found
 
 
-def _form(cells: Cells, members: Members, names: Names, usual: Names, optional: Names) -> Members:
+def _unusual_members(cells: Cells, members: Members, names: Names, usual: Names, optional: Names) -> Members:
     """What `meta` keeps of members that are not the usual ones in their order."""
     found: Members = {}
     if lacks := [name for name in usual if name not in names and name not in optional]:
@@ -110,7 +110,7 @@ def _form(cells: Cells, members: Members, names: Names, usual: Names, optional: 
 
 def _time(cells: Cells, nanos: Cell) -> Cell:
     """A commit time; none where it is 0, or does not fit into 64 bits with a sign."""
-    return cells.where(cells.equal(nanos, 0) | ~cells.less(nanos, envelope.INT64), None, nanos)
+    return cells.where(cells.equal(nanos, 0) | ~cells.less(nanos, envelope.INT64_END), None, nanos)
 
 
 class _Rows(NamedTuple):
@@ -127,7 +127,7 @@ class _Rows(NamedTuple):
     """Lists have a value for each column of the table."""
 
 
-def _item_reader(options: ReadOptions) -> Callable[[Cells, Cell, Names], Told]:
+def _item_reader(options: ReadOptions) -> Callable[[Cells, Cell, Names], ChangeAndMeta]:
     @functools.lru_cache(maxsize=4096)
     def table_of(catalog: str | None, space: bytes, name: bytes, listed: bytes | None) -> Table:
         named = TableName(catalog, string(space) or None, string(name))
@@ -136,11 +136,11 @@ def _item_reader(options: ReadOptions) -> Callable[[Cells, Cell, Names], Told]:
             raise Rejected("the item names no table: say which with --table")
         return schema.table(listed, table, options)
 
-    def read(cells: Cells, value: Cell, names: Names) -> Told:
+    def read(cells: Cells, value: Cell, names: Names) -> ChangeAndMeta:
         if "kind" not in names:
             cells.refuse("not a change item: it has no `kind`")
         item = cells.members(value, optional=_OPTIONAL, usual=envelope.MEMBERS)
-        numbers = _naturals(cells, value, item, _item, ("id", "nextlsn", "commitTime", "txPosition"))
+        numbers = _numbers(cells, value, item, _item, ("id", "nextlsn", "commitTime", "txPosition"))
         noted, kind = item.get("changeling"), cells.each(string, item["kind"])
         extras = cells.struct(_EXTRAS, cells.first(noted, b"{}")) if cells.any(cells.present(noted)) else Extras()
         change, meta = _placed(cells, cells.each(_operation, kind, extras.op), item, numbers, extras)
@@ -160,8 +160,8 @@ def _item_reader(options: ReadOptions) -> Callable[[Cells, Cell, Names], Told]:
         # An item that names no table is of the one that the user named.
         meta |= {member: cells.where(unnamed, item.get(member), None) for member in ("schema", "table")}
         meta["kind"] = cells.where(cells.one_of(kind, list(KINDS.values())), None, item["kind"])
-        form = _form(cells, item, names, envelope.MEMBERS, ("kind", "table_schema", *_OPTIONAL))
-        return change, {"table_schema": cells.fields(table).kept, **columns, **meta, "changeling": noted, **form}
+        unusual = _unusual_members(cells, item, names, envelope.MEMBERS, ("kind", "table_schema", *_OPTIONAL))
+        return change, {"table_schema": cells.fields(table).kept, **columns, **meta, "changeling": noted, **unusual}
 
     return read
 
@@ -182,7 +182,7 @@ def _known(member: str, kind: str, operations: dict[str, Operation]) -> Operatio
     return operations[kind]
 
 
-def _placed(cells: Cells, op: Cell, item: Members, numbers: Sequence[Cell], extras: Extras) -> Told:
+def _placed(cells: Cells, op: Cell, item: Members, numbers: Sequence[Cell], extras: Extras) -> ChangeAndMeta:
     """Position, time and transaction of an item, and what they cannot express exactly."""
     number, lsn, time, order = numbers
     unplaced, declared = cells.equal(lsn, 0), cells.present(extras.position)
@@ -197,12 +197,12 @@ def _placed(cells: Cells, op: Cell, item: Members, numbers: Sequence[Cell], extr
     return change, {
         "nextlsn": cells.where(unplaced | declared, cells.int_json(lsn), None),
         "txPosition": cells.where((unplaced | declared) & ~cells.equal(order, 0), cells.int_json(order), None),
-        "commitTime": cells.where(cells.less(time, envelope.INT64), None, cells.int_json(time)),
+        "commitTime": cells.where(cells.less(time, envelope.INT64_END), None, cells.int_json(time)),
         "id": cells.where(cells.present(text), cells.int_json(number), None),
     }
 
 
-def _control(change: ChangeCells, item: Members, value: bytes, extras: Extras) -> Told:
+def _control(change: ChangeCells, item: Members, value: bytes, extras: Extras) -> ChangeAndMeta:
     """The change of an item that touches no row; the item is kept in full."""
     meta = {"kind": item["kind"]}
     if change.op is Operation.DDL and (statement := _statement(item)) is not None:
@@ -228,7 +228,7 @@ def _values(raw: bytes | None) -> list[bytes]:
     return [] if raw in (None, b"null") else json_text.items(raw)
 
 
-def _row(cells: Cells, change: ChangeCells, item: Members, kind: Cell, table: Cell, extras: Extras) -> Told:
+def _row(cells: Cells, change: ChangeCells, item: Members, kind: Cell, table: Cell, extras: Extras) -> ChangeAndMeta:
     """The change of an item of a row, and what `meta` keeps of its columns."""
     names, keys = item.get("columnnames"), item.get("oldkeys")
     there, empty = cells.starts(keys, b"{"), cells.equal(keys, b"{}")
@@ -311,7 +311,7 @@ def _image(cells: Cells, noted: Cell, shown: Image) -> Cell:
     return cells.where(cells.one_of(noted, _HELD), noted, shown)
 
 
-def _seed_reader(options: ReadOptions) -> Callable[[Cells, Cell, Names], Told]:
+def _seed_reader(options: ReadOptions) -> Callable[[Cells, Cell, Names], ChangeAndMeta]:
     def table_name(raw: bytes) -> TableName | None:
         return options.table if raw in (b"null", _EMPTY) else schema.table_name(string(raw))
 
@@ -327,11 +327,11 @@ def _seed_reader(options: ReadOptions) -> Callable[[Cells, Cell, Names], Told]:
             raise Rejected(f"the schema lacks the key columns {', '.join(missing)}")
         return table
 
-    def read(cells: Cells, value: Cell, names: Names) -> Told:
+    def read(cells: Cells, value: Cell, names: Names) -> ChangeAndMeta:
         if not {"ID", "Kind"}.issubset(names):
             cells.one_by_one()
         record = cells.members(value, optional=("OldValues",), usual=envelope.SEED_MEMBERS)
-        number, nanos = _naturals(cells, value, record, _seed, ("ID", "CommitTime"))
+        number, nanos = _numbers(cells, value, record, _seed, ("ID", "CommitTime"))
         op = cells.each(lambda kind: _known("Kind", string(kind), envelope.SEED_KINDS), record["Kind"])
         values, old = record.get("Values"), record.get("OldValues")
         has_old = cells.present(old) & ~cells.matches(old, r"null|\[\s*\]")
@@ -354,22 +354,22 @@ def _seed_reader(options: ReadOptions) -> Callable[[Cells, Cell, Names], Told]:
         )
         rows = cells.each(_seed_rows, table, op, has_old, short)
         change = _with_row(cells, change, rows, cells.value(record, "Values"), cells.where(has_old, old, None))
-        plain = cells.less(nanos, envelope.INT64) & ~cells.equal(time, b"null")
+        plain = cells.less(nanos, envelope.INT64_END) & ~cells.equal(time, b"null")
         return change, {
             **meta,
             "keys": b"true" if short and (has_old or op is Operation.DELETE) else None,
             "TableSchema": cells.where(cells.equal(known.kept, b'"seed"'), None, known.kept),
             "CommitTime": cells.where(plain, None, time),
-            "Table": cells.each(_odd_name, record.get("Table"), known.name),
+            "Table": cells.each(_kept_name, record.get("Table"), known.name),
             "OldValues": cells.where(has_old, None, old),
-            **_form(cells, record, names, envelope.SEED_MEMBERS, ("ID", "Kind", "OldValues")),
+            **_unusual_members(cells, record, names, envelope.SEED_MEMBERS, ("ID", "Kind", "OldValues")),
         }
 
     return read
 
 
-def _odd_name(raw: bytes | None, name: TableName) -> bytes | None:
-    """A table's name that has another text than it is written with."""
+def _kept_name(raw: bytes | None, name: TableName) -> bytes | None:
+    """A table's name, where it is not spelled as it is written."""
     return None if raw == quote(schema.table_text(name)) else raw
 
 

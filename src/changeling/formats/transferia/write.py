@@ -6,12 +6,12 @@ import msgspec
 
 from changeling.envelope import message_keys
 from changeling.envelope.cells import Cell, Cells, Members, Names
-from changeling.envelope.rows import Row, by_rows
+from changeling.envelope.rows import ImageColumns, by_rows
 from changeling.envelope.writing import RecordCells, Writer, kept
 from changeling.formats.format import Outgoing
 from changeling.formats.options import WriteOptions
 from changeling.formats.transferia import envelope, schema, types
-from changeling.formats.transferia.envelope import INT64, KINDS, MEMBERS, ROWS, UINT64, Serialization, Shape
+from changeling.formats.transferia.envelope import INT64_END, KINDS, MEMBERS, ROWS, UINT64_END, Serialization, Shape
 from changeling.model import json_text, position
 from changeling.model.json_text import quote
 from changeling.model.operation import Image, Operation
@@ -93,7 +93,7 @@ def _statement(out: Outgoing) -> bytes | None:
     return found if found is not None and found[:1] == b'"' else None
 
 
-def _whole(row: Row) -> tuple[Names, Members | None, Members | None, str]:
+def _whole(row: ImageColumns) -> tuple[Names, Members | None, Members | None, str]:
     """The key of a row of another dialect, the images with its columns, and a schema with all columns."""
     key, before = row.key or {}, row.before
     after = None if row.after is None else {**key, **row.after}
@@ -130,7 +130,7 @@ def _own_item(cells: Cells, out: Cell, meta: Members, by_number: bool) -> Cell:
     return _restored(cells, members, meta, MEMBERS)
 
 
-def _own_row(cells: Cells, row: Row, types: Cell) -> Sequence[Cell]:
+def _own_row(cells: Cells, row: ImageColumns, types: Cell) -> Sequence[Cell]:
     old = b"{}" if row.before is None else _old_keys(cells, row.before, types)
     if not row.after:
         return b"null", None, old
@@ -172,23 +172,25 @@ def _foreign_item(cells: Cells, out: Cell, by_number: bool) -> Cell:
 
 
 def _is_number(name: str | None) -> bool:
-    return name is not None and name.isascii() and name.isdigit() and name[0] != "0" and int(name) < UINT64
+    return name is not None and name.isascii() and name.isdigit() and name[0] != "0" and int(name) < UINT64_END
 
 
 def _position(cells: Cells, out: Cell, members: Members) -> Cell:
     """What the item's own members cannot express of a position."""
     text = cells.where(cells.mask(out.arrived), None, out.change.position)
     number, order = cells.components(text, 2)
-    usual = cells.less(number, UINT64) & cells.less(order, INT64) & ~cells.equal(number, 0)
+    usual = cells.less(number, UINT64_END) & cells.less(order, INT64_END) & ~cells.equal(number, 0)
     odd = None
     if not cells.usually(usual | ~cells.present(text)):
         odd = position.decode(text)
-        number, order = (part if part < most else 0 for part, most in zip((*odd, 0), (UINT64, INT64), strict=False))
+        number, order = (
+            part if part < end else 0 for part, end in zip((*odd, 0), (UINT64_END, INT64_END), strict=False)
+        )
     members["nextlsn"], members["txPosition"] = (cells.int_json(cells.first(part, 0)) for part in (number, order))
     return None if odd is None else quote(odd)
 
 
-def _foreign_row(cells: Cells, row: Row, native: bool, by_number: bool) -> Sequence[Cell]:
+def _foreign_row(cells: Cells, row: ImageColumns, native: bool, by_number: bool) -> Sequence[Cell]:
     kind, (key, before, after, text) = row.kind, _whole(row)
     known = schema_from_json(text).columns
     columns = [column.name for column in known]
@@ -251,7 +253,7 @@ def _own_seed(cells: Cells, out: Cell, meta: Members, by_number: bool) -> Cell:
     return _restored(cells, members, {**meta, "TableSchema": listed}, envelope.SEED_MEMBERS)
 
 
-def _own_seed_row(cells: Cells, row: Row, columns: Cell, keys_alone: bool) -> Sequence[Cell]:
+def _own_seed_row(cells: Cells, row: ImageColumns, columns: Cell, keys_alone: bool) -> Sequence[Cell]:
     names = cells.common(columns)
     old_names = tuple(row.before or ()) if keys_alone else names
     return _lists(cells, row.kind.op, _list_of(cells, row.after, names), _list_of(cells, row.before, old_names))
@@ -282,7 +284,7 @@ def _foreign_seed(cells: Cells, out: Cell, by_number: bool) -> Cell:
     return cells.json_object(members)
 
 
-def _foreign_seed_row(cells: Cells, row: Row, native: bool, by_number: bool) -> Sequence[Cell]:
+def _foreign_seed_row(cells: Cells, row: ImageColumns, native: bool, by_number: bool) -> Sequence[Cell]:
     kind, (key, before, after, text) = row.kind, _whole(row)
     known = schema_from_json(text)
     if Image.PARTIAL in (kind.before_image, kind.after_image):

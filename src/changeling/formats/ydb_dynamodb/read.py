@@ -31,7 +31,7 @@ _BODY = ("ApproximateCreationDateTime", "Keys", "NewImage", "OldImage", "Sequenc
 """The members of `dynamodb` in their usual order."""
 _IMAGES = ("NewImage", "OldImage")
 _ARN = re.compile(r"arn:[^:]*:dynamodb:[^:]*:[^:]*:table/([^/]+)(?:/.*)?", re.DOTALL)
-_UNITS = (times.NANOS_PER_SECOND, 1_000_000, 1_000, 1)
+_UNITS = (times.NANOS_PER_SECOND, times.NANOS_PER_MILLI, 1_000, 1)
 _LIMIT = 2**63
 
 _TEXT, _DIGITS = r'"[^"\\\x00-\x1f]*"', "-?(?:0|[1-9][0-9]*)"

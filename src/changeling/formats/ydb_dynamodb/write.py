@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Literal
 
 from changeling.envelope.cells import Cell, Cells, Members
-from changeling.envelope.rows import Row, by_rows
+from changeling.envelope.rows import ImageColumns, by_rows
 from changeling.envelope.writing import RecordCells, Writer, kept
 from changeling.formats.changefeed import ChangefeedWrite, Mode
 from changeling.formats.format import Outgoing
@@ -16,15 +16,14 @@ from changeling.formats.ydb_dynamodb.read import BATCH, EVENT_SOURCE, read_time
 from changeling.model import json_text, times
 from changeling.model.errors import Rejected
 from changeling.model.json_text import quote
-from changeling.model.operation import ROW_OPERATIONS, Image, Operation
+from changeling.model.operation import NEW_ROW_OPERATIONS, ROW_OPERATIONS, Image, Operation
 
 SEQUENCE_DIGITS = 21
 """A written SequenceNumber is padded to this many digits; Amazon's have up to 40."""
-_MOST_SEQUENCE_DIGITS = 40
-_MOST_KEY_COLUMNS = 2
+_MAX_SEQUENCE_DIGITS = 40
+_MAX_KEY_COLUMNS = 2
 _OF_ROWS = ("Keys", "StreamViewType", "NewImage", "OldImage")
 """The members of `dynamodb` that say something of the row."""
-_NEW_ROWS = (Operation.INSERT, Operation.READ)
 _NUMBERS = re.compile(rb'"N":"([^"]*)"')
 """Every number of a text: inside of a string the quotes around the letter would be escaped."""
 _UNUSUAL_NUMBER = r'(?s).*"N":"(?:[^"]{38,}|[^"]*[^-0-9."][^"]*)".*'
@@ -100,7 +99,7 @@ def _original_image(cells: Cells, image: Cell, nulls: str) -> Cell:
     with_nulls = cells.contains(image, [b"null"])
     if not cells.any(with_nulls):
         return image
-    (shown,) = cells.by_members(lambda part, row: [_print(part, row, nulls) if row else None], (image,))
+    (shown,) = cells.by_shape(lambda part, row: [_print(part, row, nulls) if row else None], (image,))
     return cells.where(with_nulls, shown, image)
 
 
@@ -118,8 +117,8 @@ def _new(cells: Cells, out: Cell, options: YdbDynamodbWrite) -> tuple[Members, M
     """The record of a new change, without its row."""
     given = cells.where(cells.mask(out.arrived), None, out.change.position)
     (number,) = cells.components(given, 1)
-    fits = cells.less(number, 10**_MOST_SEQUENCE_DIGITS)
-    why = f"a SequenceNumber is one number of up to {_MOST_SEQUENCE_DIGITS} digits, this position is not"
+    fits = cells.less(number, 10**_MAX_SEQUENCE_DIGITS)
+    why = f"a SequenceNumber is one number of up to {_MAX_SEQUENCE_DIGITS} digits, this position is not"
     cells.lose(out, cells.present(given) & ~fits, "position", why)
     number = cells.where(fits, number, out.running)
     out.placed = (number,)
@@ -147,7 +146,7 @@ def _print_time(out: Outgoing, unit: str, nanos: int | None) -> bytes | None:
     if nanos is None:
         return None
     if unit == "milliseconds":
-        shown = b"%d" % (nanos // 1_000_000)
+        shown = b"%d" % (nanos // times.NANOS_PER_MILLI)
         # Seconds are always read as such.
         if read_time(shown) != nanos:
             out.lose("commit_time", f"{shown.decode()} milliseconds would not be read as the time of this change")
@@ -177,10 +176,10 @@ def _check_images(cells: Cells, out: Cell, mode: Mode) -> None:
         cells.lose(out, ~new & ~cells.equal(change.op, Operation.DELETE), "after", why)
     if mode.has_old_image:
         why = f"the mode {mode} shows the row before the change, and this change does not have it"
-        cells.lose(out, ~old & ~cells.one_of(change.op, _NEW_ROWS), "before", why)
+        cells.lose(out, ~old & ~cells.one_of(change.op, NEW_ROW_OPERATIONS), "before", why)
 
 
-def _shown(out: Cell, options: YdbDynamodbWrite, cells: Cells, row: Row) -> Sequence[Cell]:
+def _shown(out: Cell, options: YdbDynamodbWrite, cells: Cells, row: ImageColumns) -> Sequence[Cell]:
     """The event, the keys, the view, and the images: all that the changes have, or what a mode requires."""
     op, mode, key = row.kind.op, Mode.named(options.mode), row.key or {}
     new, old = _after(row), row.before if row.kind.before_image is Image.FULL else None
@@ -204,7 +203,7 @@ def _shown(out: Cell, options: YdbDynamodbWrite, cells: Cells, row: Row) -> Sequ
     return quote(_event(op, view, old is not None)), cells.json_object(canonical), quote(view), *images
 
 
-def _after(row: Row) -> Members | None:
+def _after(row: ImageColumns) -> Members | None:
     """The full row after the change. A part of it would turn every other column into NULL: it is not written."""
     if row.kind.op is Operation.DELETE:
         return None
@@ -223,12 +222,12 @@ def _widest(op: Operation, has_new: bool, has_old: bool) -> Mode:
 def _event(op: Operation, view: Mode, has_old: bool) -> str:
     if op is Operation.DELETE:
         return "REMOVE"
-    return "INSERT" if op in _NEW_ROWS and view is Mode.NEW_AND_OLD_IMAGES and not has_old else "MODIFY"
+    return "INSERT" if op in NEW_ROW_OPERATIONS and view is Mode.NEW_AND_OLD_IMAGES and not has_old else "MODIFY"
 
 
 def _keys(cells: Cells, out: Cell, key: Members) -> Members:
     """The key columns, without what DynamoDB cannot express in a key."""
-    if len(key) > _MOST_KEY_COLUMNS:
+    if len(key) > _MAX_KEY_COLUMNS:
         cells.one_by_one()
         out.lose("composite-key", f"a document has a key of one or two columns, this one has {len(key)}")
     return {name: _key_column(cells, out, name, value) for name, value in key.items()}

@@ -10,7 +10,7 @@ from changeling.envelope.cells import Cell, Cells, Members, as_bytes
 from changeling.envelope.key_in_row import check_key
 from changeling.envelope.reading import ChangeCells, Reader
 from changeling.envelope.scalar_cells import SCALARS
-from changeling.formats.changefeed import NAMELESS, UINT64, ChangefeedRead, KnownTable, Mode, time_of_step
+from changeling.formats.changefeed import NAMELESS, UINT64_END, ChangefeedRead, KnownTable, Mode, time_of_step
 from changeling.formats.time_counts import MILLI
 from changeling.formats.ydb_json.schema import read_schema
 from changeling.model import json_text
@@ -188,9 +188,9 @@ def _stamp(cells: Cells, found: Members, name: str) -> dict[str, Cell]:
 
 
 def _large_stamp(raw: bytes, name: str) -> tuple[int, int]:
-    """The step and the transaction's id; raises `Rejected` if they are no such pair."""
+    """The step and the transaction's id; raises `Rejected` if they are not such a pair."""
     with contextlib.suppress(msgspec.DecodeError):
         step, transaction = _pair(raw)
-        if 0 <= step < UINT64 and 0 <= transaction < UINT64:
+        if 0 <= step < UINT64_END and 0 <= transaction < UINT64_END:
             return step, transaction
     raise Rejected(f"`{name}` must be [step, txId], two whole numbers of 64 bits")

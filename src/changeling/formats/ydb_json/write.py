@@ -6,16 +6,16 @@ from typing import NamedTuple
 import msgspec
 
 from changeling.envelope.cells import Cell, Cells, Condition, Members
-from changeling.envelope.rows import Row, by_rows
+from changeling.envelope.rows import ImageColumns, by_rows
 from changeling.envelope.scalar_cells import SCALARS
 from changeling.envelope.writing import RecordCells, Writer, kept
-from changeling.formats.changefeed import UINT64, ChangefeedWrite, Mode
+from changeling.formats.changefeed import UINT64_END, ChangefeedWrite, Mode
 from changeling.formats.format import Outgoing
 from changeling.formats.key_changes import rows_to_write
 from changeling.formats.time_counts import MILLI
 from changeling.formats.ydb_json.read import FLAGS, MEMBERS
 from changeling.formats.ydb_json.schema import print_schema
-from changeling.model.operation import ROW_OPERATIONS, Image, Operation
+from changeling.model.operation import NEW_ROW_OPERATIONS, ROW_OPERATIONS, Image, Operation
 from changeling.model.table import schema_from_json
 
 _names = msgspec.json.Decoder(tuple[str, ...]).decode
@@ -120,7 +120,7 @@ def shown(cells: Cells, out: Cell, mode: Mode | None, reset: bool) -> Shown:
     """The columns of a row's record; a mode that needs what the change lacks is a loss."""
     change = out.change
     deleted, replaced = (cells.equal(change.op, op) for op in (Operation.DELETE, Operation.REPLACE))
-    resets, new = replaced & cells.mask(reset), cells.one_of(change.op, (Operation.INSERT, Operation.READ))
+    resets, new = replaced & cells.mask(reset), cells.one_of(change.op, NEW_ROW_OPERATIONS)
     full = cells.equal(change.after_image, Image.FULL)
     partial = cells.equal(change.after_image, Image.PARTIAL)
     before = _columns(cells, change.before, change.key, cells.equal(change.before_image, Image.FULL))
@@ -167,7 +167,7 @@ def _columns(cells: Cells, image: Cell, key: Cell, there: Condition) -> Cell:
     return cells.where(there, cells.first(cells.without_key(image, key), b"{}"), None)
 
 
-def _with_nulls(cells: Cells, row: Row) -> Sequence[Cell]:
+def _with_nulls(cells: Cells, row: ImageColumns) -> Sequence[Cell]:
     """Full rows without their keys, with their NULLs named, as far as a schema names their columns."""
     schema, columns = row.kind.schema, dict(row.after or {})
     for column in () if schema is None else schema_from_json(schema).columns:
@@ -183,7 +183,7 @@ def _changed(cells: Cells, before: Cell, after: Cell) -> Cell:
         same = {name: part.equal(value, was.get(name, b"null")) for name, value in found.items()}
         return [part.first(part.sparse({name: part.where(same[name], None, found[name]) for name in found}), b"{}")]
 
-    return cells.by_members(made, (before, after))[0]
+    return cells.by_shape(made, (before, after))[0]
 
 
 def _own_stamp(cells: Cells, out: Cell) -> tuple[Condition, Cell, Cell]:
@@ -193,7 +193,7 @@ def _own_stamp(cells: Cells, out: Cell) -> tuple[Condition, Cell, Cell]:
     """
     time = out.change.commit_time
     step, number = cells.components(out.change.position, 2)
-    stamped = cells.all_present((step, number)) & cells.less(step, UINT64) & cells.less(number, UINT64)
+    stamped = cells.all_present((step, number)) & cells.less(step, UINT64_END) & cells.less(number, UINT64_END)
     timed, millis = cells.present(time), cells.units(time, MILLI)
     in_time = timed & cells.equal(millis, step) & cells.equal(cells.time(millis, MILLI), time)
     stamped &= (in_time | ~timed) if out.native else (in_time & ~cells.mask(out.arrived))
@@ -231,7 +231,7 @@ def _virtual_timestamp(cells: Cells, out: Cell, wanted: bool | None) -> Cell:
     if out.native:
         # A record with `ts` has a transaction, also where the stamp happens to equal its place of arrival.
         stamped &= together
-    # What distinguishes halves is no txId.
+    # What distinguishes halves is not a txId.
     stamped &= cells.mask(cells.is_columnar or not out.halves)
     _check_transaction(cells, out, stamped, number)
     arrived = cells.mask(out.arrived)
@@ -247,7 +247,9 @@ def _virtual_timestamp(cells: Cells, out: Cell, wanted: bool | None) -> Cell:
     return cells.where(stamped, _print_stamp(cells, step, number), None)
 
 
-_ANOTHER = "a record orders by [step, txId], the step being the commit time in milliseconds; this change has another"
+_ANOTHER = (
+    "a record orders by [step, txId], the step being the commit time in milliseconds; this change has a different"
+)
 
 
 def _without_row(out: Outgoing) -> RecordCells:
@@ -257,7 +259,9 @@ def _without_row(out: Outgoing) -> RecordCells:
         return RecordCells(None, None if change.key is None else _key_array(SCALARS, out, shell))
     stamped, step, number = _own_stamp(SCALARS, out)
     if change.op is Operation.BARRIER:
-        why = "`resolved` is [step, txId], the step being the time in milliseconds; this one is another"
+        why = (
+            "`resolved` is [step, txId], the step being the time in milliseconds, and this position is not such a pair"
+        )
         SCALARS.lose(out, ~stamped, "barrier", why)
         return RecordCells(SCALARS.json_object({**shell, "resolved": _print_stamp(SCALARS, step, number)}))
     SCALARS.lose(out, ~stamped, "ddl", "a schema record must have `ts`, and this change has no position [step, txId]")

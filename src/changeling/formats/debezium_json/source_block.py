@@ -1,4 +1,4 @@
-"""What an event says about where and when it happened: table, time, transaction, and the position, by the connector that read it."""
+"""The `source` of an event, and its `transaction`: table, time, transaction, and position, by the connector that read it."""
 
 import contextlib
 import functools
@@ -8,7 +8,7 @@ from typing import Any, TypeAlias
 
 import msgspec
 
-from changeling.envelope.cells import Cell, Cells, Part
+from changeling.envelope.cells import Cell, Cells, MemberStruct
 from changeling.envelope.scalar_cells import SCALARS
 from changeling.model import json_text, position, times
 from changeling.model.change import Transaction
@@ -62,10 +62,10 @@ class _Transaction(msgspec.Struct, gc=False):
     data_collection_order: Number = None
 
 
-SOURCE, _TRANSACTION = Part("source", _Source), Part("transaction", _Transaction, nullable=True)
+SOURCE, _TRANSACTION = MemberStruct("source", _Source), MemberStruct("transaction", _Transaction, nullable=True)
 _number = msgspec.json.Decoder(Number).decode
 _POSTGRES_ID = re.compile(r"([0-9]+):[0-9]+")
-_UNITS = (("ts_ns", 1), ("ts_us", 1_000), ("ts_ms", 1_000_000))
+_UNITS = (("ts_ns", 1), ("ts_us", 1_000), ("ts_ms", times.NANOS_PER_MILLI))
 
 
 def connector_of(given: str | None) -> str:
@@ -98,7 +98,7 @@ def commit_time(cells: Cells, source: Source, envelope: Mapping[str, Cell]) -> C
     if cells.usually(cells.present(found)):
         return found
     if source.system_time is not None:
-        return times.from_units(cells.int_or_text(source.system_time, "source.system_time"), 1_000_000)
+        return times.from_units(cells.int_or_text(source.system_time, "source.system_time"), times.NANOS_PER_MILLI)
     return created(envelope)
 
 
@@ -151,10 +151,10 @@ _sequence = msgspec.json.Decoder(list[int | str | None]).decode
 _REDO_RECORD = re.compile(r"0x([0-9a-fA-F]{1,80})\.([0-9a-fA-F]{1,80})\.([0-9a-fA-F]{1,80})")
 """A place in Oracle's redo log: sequence, block and offset, as in `0x000004.00000010.0010`."""
 _ORDERED = frozenset({XTDB, YDB})
-"""Connectors whose own numbers distinguish the changes of a row: the order inside the transaction is one of them, or not needed."""
+"""Connectors whose positions distinguish the changes of a row: with the order inside the transaction (XTDB), or without it."""
 
-Log: TypeAlias = Callable[[Source, int], tuple[int | None, ...]]
-"""The numbers of a position, given the order inside the transaction; there is none where one of them is None."""
+Log: TypeAlias = Callable[[Source], tuple[int | None, ...]]
+"""The numbers of a position; there is none where one of them is None."""
 
 
 def position_of(cells: Cells, source: Source, connector: Cell, transaction: Cell) -> Cell:
@@ -164,8 +164,8 @@ def position_of(cells: Cells, source: Source, connector: Cell, transaction: Cell
         cells.check_position(text)
         return text
     name = cells.common(connector)
-    if name in _USUAL:
-        own = _USUAL[name](cells, source)
+    if name in _COLUMNAR_POSITIONS:
+        own = _COLUMNAR_POSITIONS[name](cells, source)
         found = cells.fields(transaction)
         places = [found.total, found.order] if cells.any(cells.present(found.id)) else []
         if cells.branch(cells.all_present((*own, *places))) and (cells.is_columnar or min(own) >= 0):
@@ -173,23 +173,25 @@ def position_of(cells: Cells, source: Source, connector: Cell, transaction: Cell
     return cells.each_row(functools.partial(_by_connector, name), source, transaction)
 
 
-def _usual_postgresql(cells: Cells, source: Source) -> tuple[Cell, ...]:
+def _columnar_postgresql(cells: Cells, source: Source) -> tuple[Cell, ...]:
     return cells.captured(source.sequence, r'\["(?P<commit>[0-9]{1,18})","(?P<own>[0-9]{1,18})"\]')
 
 
-def _usual_mysql(cells: Cells, source: Source) -> tuple[Cell, ...]:
+def _columnar_mysql(cells: Cells, source: Source) -> tuple[Cell, ...]:
     (file,) = cells.captured(source.file, r"(?:.*\.)?(?P<number>[0-9]{1,18})")
     at, row = (cells.int_or_text(getattr(source, name), f"source.{name}") for name in ("pos", "row"))
     return file, at, cells.first(row, 0)
 
 
-_USUAL = {"postgresql": _usual_postgresql, "mysql": _usual_mysql, "mariadb": _usual_mysql}
-"""The usual positions of the most common connectors; what is unusual is read as of any other."""
+_COLUMNAR_POSITIONS = {"postgresql": _columnar_postgresql, "mysql": _columnar_mysql, "mariadb": _columnar_mysql}
+"""The numbers of positions, by columns, where the most common connectors give them as usual; others are read one by one."""
 
 
 def _by_connector(connector: str, source: Source, transaction: Transaction | None) -> str | None:
     found = transaction or Transaction("")
-    parts = _LOGS[connector](source, found.order or 0) if connector in _LOGS else (None,)
+    parts = _LOGS[connector](source) if connector in _LOGS else (None,)
+    if connector == XTDB:
+        parts = (*parts, found.order or 0)
     numbers = [part for part in parts if part is not None]
     if len(numbers) < len(parts):
         return None
@@ -224,10 +226,10 @@ def _log_number(source: Source, name: str) -> int | None:
     try:
         return int(value.replace(":", ""), 16)
     except ValueError:
-        raise Rejected(f"source.{name} is {value[:40]!r}, which is no log sequence number") from None
+        raise Rejected(f"source.{name} is {value[:40]!r}, which is not a log sequence number") from None
 
 
-def _postgresql(source: Source, order: int) -> tuple[int | None, ...]:
+def _postgresql(source: Source) -> tuple[int | None, ...]:
     if source.sequence is not None:
         try:
             last_commit, own = _sequence(source.sequence)
@@ -238,14 +240,14 @@ def _postgresql(source: Source, order: int) -> tuple[int | None, ...]:
     return (_integer(source, "lsn"),)
 
 
-def _sqlserver(source: Source, order: int) -> tuple[int | None, ...]:
+def _sqlserver(source: Source) -> tuple[int | None, ...]:
     commit = _log_number(source, "commit_lsn")
     if commit is None:
         return (None,)
     return commit, _log_number(source, "change_lsn") or 0, _integer(source, "event_serial_no") or 0
 
 
-def _oracle(source: Source, order: int) -> tuple[int | None, ...]:
+def _oracle(source: Source) -> tuple[int | None, ...]:
     scn, commit = _integer(source, "scn"), _integer(source, "commit_scn")
     if scn is None and commit is None:
         return (None,)
@@ -257,7 +259,7 @@ def _oracle(source: Source, order: int) -> tuple[int | None, ...]:
     return scn if commit is None else commit, scn or 0, *((*record, place) if found or place else ())
 
 
-def _mongodb(source: Source, order: int) -> tuple[int | None, ...]:
+def _mongodb(source: Source) -> tuple[int | None, ...]:
     millis, at = _integer(source, "ts_ms"), _integer(source, "ord")
     if millis is None or at is None:
         return (None,)
@@ -267,10 +269,10 @@ def _mongodb(source: Source, order: int) -> tuple[int | None, ...]:
 
 _LOGS: dict[str, Log] = {
     "postgresql": _postgresql,
-    **dict.fromkeys(("mysql", "mariadb"), lambda source, order: _usual_mysql(SCALARS, source)),
+    **dict.fromkeys(("mysql", "mariadb"), functools.partial(_columnar_mysql, SCALARS)),
     **dict.fromkeys(("sqlserver", "db2", "informix"), _sqlserver),
     "oracle": _oracle,
     MONGODB: _mongodb,
-    XTDB: lambda source, order: (_integer(source, "tx_id"), order),
-    YDB: lambda source, order: (_integer(source, "step"), _integer(source, "txId")),
+    XTDB: lambda source: (_integer(source, "tx_id"),),
+    YDB: lambda source: (_integer(source, "step"), _integer(source, "txId")),
 }
