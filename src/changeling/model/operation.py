@@ -33,9 +33,6 @@ ROW_OPERATIONS = frozenset(
 NEW_ROW_OPERATIONS = frozenset({Operation.INSERT, Operation.READ})
 """Operations on a row that was not there, or not known to be."""
 
-NEW_ROW_OPERATIONS = frozenset({Operation.INSERT, Operation.READ})
-"""Operations by which a row appears that the table did not have."""
-
 
 class Image(StrEnum):
     """How complete an image of the row is."""
