@@ -6,10 +6,12 @@ from itertools import pairwise
 
 import pyarrow as pa
 import pytest
+from pyspark.sql import SparkSession
 
 from changeling.replicas import event_bundles
 from changeling.replicas.event_bundles import BUNDLES, Bundling, Unbundling
 from changeling.replicas.row_events import ROW_EVENTS, sorted_events
+from changeling.replicas.spark_changes import BUCKET_BYTES, buckets_of
 
 
 def events_of(made: random.Random, table: int, count: int) -> pa.RecordBatch:
@@ -63,3 +65,12 @@ def test_events_come_back_in_order(buckets: int, most: int, many: int, monkeypat
         # No group begins twice, and no table does.
         for met in (rows, [table for table, _ in rows]):
             assert len(dict.fromkeys(met)) == 1 + sum(one != other for one, other in pairwise(met))
+
+
+def test_buckets_grow_with_the_changes(spark: SparkSession) -> None:
+    """A task holds one bucket at a time, so a log of any size must have small ones; what Spark cannot measure gets a fixed number."""
+    bytes_a_row = 8
+    assert buckets_of(spark.range(10)) == buckets_of(spark.range(1_000_000)) == 64
+    assert buckets_of(spark.range(10**12)) == 10**12 * bytes_a_row // BUCKET_BYTES
+    unmeasured = spark.range(10).rdd.toDF()
+    assert buckets_of(unmeasured) == 64

@@ -15,14 +15,12 @@ from changeling.log import log_tables
 from changeling.replicas.arrow_changes import ArrowChanges
 from changeling.replicas.logged_changes import Changes, SnapshotMarks
 from changeling.replicas.row_events import LOG_COLUMNS, fold_input
-from changeling.replicas.spark_changes import SparkChanges, folded_by_tasks
+from changeling.replicas.spark_changes import BUCKET_BYTES, SparkChanges, folded_by_tasks
 from changeling.spark.adapter import Kernel
 
 Answer = TypeVar("Answer")
 _BUCKETS_OF_A_CORE = 8
 """Enough for Spark to make tasks of even size of them."""
-_BUCKET_BYTES = 16 * 1024 * 1024
-"""What a bucket has of the log, as it is stored: a task holds the events of one bucket at a time."""
 
 
 @dataclass(frozen=True)
@@ -90,7 +88,7 @@ class LocalOrSparkChanges:
             spark = self.lake.spark
             cores = spark.sparkContext.defaultParallelism
             parts = self.log.parts(self.local.condition, LOG_COLUMNS, cores)
-            buckets = max(_BUCKETS_OF_A_CORE * cores, parts.size // _BUCKET_BYTES)
+            buckets = max(_BUCKETS_OF_A_CORE * cores, parts.size // BUCKET_BYTES)
             return folded_by_tasks(parts.frame(spark), _ReadByTasks(parts, to_events), fold_events, one_bucket, buckets)
 
     def _asked(self, question: Callable[[Changes], Answer]) -> Answer:

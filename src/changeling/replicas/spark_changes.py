@@ -21,8 +21,11 @@ from changeling.replicas.snapshot_attempts import FIRSTS, LASTS, Mark, topic_par
 from changeling.spark.adapter import Kernel, run
 from changeling.spark.errors import SPARK_ERRORS, translate_error
 
-BUCKETS = 64
-"""Of a table whose changes are not measured before they are read."""
+BUCKET_BYTES = 16 * 1024 * 1024
+"""What a bucket has of the changes, roughly: a task holds the events of one bucket at a time."""
+_BUCKETS = 64
+"""Of a table whose size Spark does not know, or that is small."""
+_UNKNOWN_BYTES = 2**62
 
 
 @dataclass(frozen=True)
@@ -118,7 +121,7 @@ class SparkChanges:
 
     def folded(self, to_events: Kernel, fold_events: Kernel, one_bucket: Sequence[int] = ()) -> pa.Table:
         """See `Changes.folded`: each task writes files of its own."""
-        return folded_by_tasks(read_columns(self.frame), to_events, fold_events, one_bucket, BUCKETS)
+        return folded_by_tasks(read_columns(self.frame), to_events, fold_events, one_bucket, buckets_of(self.frame))
 
 
 def folded_by_tasks(
@@ -134,6 +137,12 @@ def folded_by_tasks(
         return run(together, Unbundling(fold_events), OUTCOME).toArrow()
     except SPARK_ERRORS as error:
         raise translate_error(error) from error
+
+
+def buckets_of(changes: DataFrame) -> int:
+    """How many buckets the groups of these changes need, by Spark's estimate of their size."""
+    size: int = changes._jdf.queryExecution().optimizedPlan().stats().sizeInBytes()
+    return _BUCKETS if size > _UNKNOWN_BYTES else max(_BUCKETS, size // BUCKET_BYTES)
 
 
 def read_columns(changes: DataFrame) -> DataFrame:
