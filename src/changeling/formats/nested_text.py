@@ -38,6 +38,7 @@ def from_text(raw: bytes) -> bytes:
     if raw[:1] != b'"':
         return raw
     text = json_text.string(raw).encode()
+    json_text.check_depth(text)
     try:
         msgspec.json.decode(text, type=msgspec.Raw)
     except msgspec.DecodeError as error:

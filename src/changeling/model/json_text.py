@@ -90,6 +90,13 @@ def compact(text: str | bytes) -> bytes:
     return msgspec.json.format(text if isinstance(text, bytes) else text.encode(), indent=-1)
 
 
+def in_text(text: str) -> bytes:
+    """The JSON that a text contains, compact; raises `Rejected` where it is nested too deep: the record around it shows no nesting."""
+    content = text.encode()
+    check_depth(content)
+    return compact(content)
+
+
 def canonical_number(text: bytes) -> bytes:
     """One spelling for equal numbers: `1.50` is `1.5`, `2.0` is `2`, `1E3` is `1000`; every digit is kept."""
     if _INTEGER.fullmatch(text):

@@ -70,8 +70,8 @@ def mongodb_key(message_key: bytes | None, document: bytes | None) -> bytes | No
     if raw is not None and raw[:1] == b'"':
         text = json_text.string(raw)
         try:
-            raw = json_text.compact(text)
-        except ValueError:
+            raw = json_text.in_text(text)
+        except msgspec.DecodeError:
             raise Rejected(f"the message key's id is {text[:60]!r}, which is not extended JSON") from None
     if raw is None and document is not None:
         raw = json_text.members(document).get("_id")

@@ -202,8 +202,8 @@ def _from_json_text(raw: bytes) -> bytes:
         return raw
     text = json_text.string(raw)
     try:
-        return json_text.compact(text)
-    except ValueError:
+        return json_text.in_text(text)
+    except msgspec.DecodeError:
         raise Rejected(f"{text[:60]!r} is not JSON text, which a column of type json contains") from None
 
 

@@ -136,7 +136,7 @@ def _from_interval(raw: bytes) -> bytes:
 
 
 def _from_json_text(raw: bytes) -> bytes:
-    return json_text.compact(json_text.string(raw)) if raw[:1] == b'"' else raw
+    return json_text.in_text(json_text.string(raw)) if raw[:1] == b'"' else raw
 
 
 def _to_json_text(raw: bytes) -> bytes:
