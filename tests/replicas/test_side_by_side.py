@@ -26,8 +26,8 @@ BATCHES = 3
 
 
 def failpoint(point: str, times: int) -> str:
-    """The place is met so often by any thread; one point may have all that is new."""
-    return f"{point}@{1 if point.startswith('point') else times}"
+    """The place is met so often by any thread; one point, with one commit to the quarantine, may have all that is new."""
+    return f"{point}@{1 if point.startswith(('point', 'quarantine')) else times}"
 
 
 def two(folder: Path, **more: Any) -> Shop:
