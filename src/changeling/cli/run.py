@@ -49,10 +49,12 @@ def add(verbs: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
 
 
 def run(parsed: argparse.Namespace) -> int:
-    """Shows progress while it runs and a summary at the end; exits with 3 if records were rejected or tables left out."""
-    from changeling.cli.run_progress import LogFormat, Shown, summary, summary_lines
+    """Shows progress while it runs and a summary at the end; exits with 3 if records or changes of feeds were rejected, or tables left out."""
+    from changeling.cli.run_progress import FeedRejects, LogFormat, Shown, summary, summary_lines
+    from changeling.pipelines.listener import Listeners
     from changeling.pipelines.run_log import RunLog
 
+    refused = FeedRejects()
     pipeline = pipeline_of(parsed.file or parsed.pipeline)
     level = logging.DEBUG if parsed.verbose else logging.WARNING if parsed.quiet else logging.INFO
     lines: LogFormat | None = "json" if parsed.json else parsed.log_format
@@ -64,7 +66,7 @@ def run(parsed: argparse.Namespace) -> int:
         try:
             totals = pipeline.run(
                 once=parsed.once,
-                listener=shown,
+                listener=Listeners(shown, refused),
                 stop=stop,
                 take_over=parsed.take_over,
                 resnapshot=parsed.resnapshot,
@@ -76,12 +78,14 @@ def run(parsed: argparse.Namespace) -> int:
             log.log(logging.ERROR, "failed", str(error))
             return error.exit_code
     if parsed.json:
-        print("\n".join(summary_lines(pipeline.name, totals)))
+        print("\n".join(summary_lines(pipeline.name, totals, refused.counts)))
     else:
         summary(totals)
         if rejected := sum(total.rejected for total in totals):
             print(f"{counted(rejected, 'record')} rejected: `changeling rejects` shows why", file=sys.stderr)
-    return 3 if any(total.rejected or total.left_out for total in totals) else 0
+        for feed, count in refused.counts.items():
+            print(f"feed {feed}: {counted(count, 'change')} rejected: `changeling rejects` shows why", file=sys.stderr)
+    return 3 if refused.counts or any(total.rejected or total.left_out for total in totals) else 0
 
 
 def _served(pipeline: str, place: str, log: "RunLog", opened: ExitStack) -> "RunMetrics":

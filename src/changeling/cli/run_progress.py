@@ -4,7 +4,7 @@ import json
 import logging
 import sys
 import threading
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from types import TracebackType
 from typing import TYPE_CHECKING, Literal
 
@@ -14,9 +14,11 @@ from rich.text import Text
 from changeling.cli.display import duration, show_table, table
 from changeling.cli.run_activity import RunActivity
 from changeling.model.printable import printable, printable_lines
+from changeling.pipelines.listener import Listener
 from changeling.pipelines.run_log import LOGGER, JsonLines, TextLines, rate
 
 if TYPE_CHECKING:
+    from changeling.feeds.publish import FeedReport
     from changeling.pipelines.source_run import Totals
 
 LogFormat = Literal["text", "json"]
@@ -109,6 +111,18 @@ def _tasks() -> tuple[int, int]:
     return sum(stage.numCompletedTasks for stage in found), sum(stage.numTasks for stage in found)
 
 
+class FeedRejects(Listener):
+    """Counts the changes that feeds could not publish, by feed."""
+
+    def __init__(self) -> None:
+        self.counts: dict[str, int] = {}
+
+    def on_feed_published(self, report: "FeedReport") -> None:
+        """Counts those of a commit."""
+        if report.rejected:
+            self.counts[report.feed] = self.counts.get(report.feed, 0) + report.rejected
+
+
 def summary(totals: "Iterable[Totals]") -> None:
     """A table on standard output."""
     names = ("batches", "read", "accepted", "rejected", "changes", "late", "records/s", "to log")
@@ -120,9 +134,13 @@ def summary(totals: "Iterable[Totals]") -> None:
     show_table(shown)
 
 
-def summary_lines(pipeline: str, totals: "Iterable[Totals]") -> list[str]:
-    """A line of JSON a source."""
-    return [
+def summary_lines(pipeline: str, totals: "Iterable[Totals]", refused: Mapping[str, int]) -> list[str]:
+    """A line of JSON a source, and one a feed that rejected changes."""
+    feeds = [
+        json.dumps({"event": "total", "pipeline": pipeline, "feed": feed, "rejected": rejected})
+        for feed, rejected in refused.items()
+    ]
+    sources = [
         json.dumps(
             {
                 "event": "total",
@@ -141,3 +159,4 @@ def summary_lines(pipeline: str, totals: "Iterable[Totals]") -> list[str]:
         )
         for total in totals
     ]
+    return sources + feeds

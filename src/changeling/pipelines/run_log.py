@@ -139,8 +139,8 @@ class RunLog(Listener):
         )
 
     def on_feed_published(self, report: "FeedReport") -> None:
-        """`feed`, where the commit has records."""
-        if not report.records:
+        """`feed`, where the commit has records, or changes were rejected."""
+        if not report.records and not report.rejected:
             return
         kind = "row of the initial scan" if report.scanned else "change"
         parts = [counted(report.changes, kind, "rows of the initial scan" if report.scanned else None)]
@@ -149,7 +149,8 @@ class RunLog(Listener):
         self.log(
             logging.WARNING if report.rejected else logging.INFO,
             "feed",
-            f"feed {report.feed}: point {report.point}, {', '.join(parts)} as {counted(report.records, 'record')}",
+            f"feed {report.feed}: point {report.point}, {', '.join(parts)} as {counted(report.records, 'record')}"
+            + ("; `changeling rejects` shows why" if report.rejected else ""),
             feed=report.feed,
             point=report.point,
             changes=report.changes,
