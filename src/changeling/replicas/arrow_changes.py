@@ -72,6 +72,17 @@ class ArrowChanges:
             found = found.take(pa.array(matching(alike.columns, found.select(alike.column_names).columns).stored))
         return found.select(list(columns))
 
+    def has_new_reads(self) -> bool:
+        """Whether a `read` of a row has no other change of it before, given all changes of a table. One without a key has none."""
+        rows = self.rows("key", "op", "position")
+        is_other = pc.not_equal(rows.column("op"), "read")
+        rows = rows.append_column("is_other", is_other).filter(
+            pc.or_(rows.column("key").is_valid(), pc.invert(is_other))
+        )
+        ordered = rows.sort_by([("position", "ascending"), ("is_other", "ascending")])
+        firsts = ordered.group_by("key", use_threads=False).aggregate([("is_other", "first")])
+        return pc.all(firsts.column("is_other_first"), min_count=0).as_py() is False
+
     def snapshot_marks(self, paths: Mapping[str, str]) -> SnapshotMarks | None:
         """The rows of snapshots, if there are any; `paths` says by encoding where in `meta` they are marked."""
         reads = self.where(equals("op", "read"))

@@ -20,7 +20,7 @@ from changeling.replicas.bases import Base, Bases
 from changeling.replicas.change_order import START
 from changeling.replicas.fold_job import fold
 from changeling.replicas.fold_table import FoldTable
-from changeling.replicas.gaps import Unknown, UnknownOf, nothing_unknown
+from changeling.replicas.gaps import UnknownOf, check_was_known, nothing_unknown
 from changeling.replicas.logged_changes import (
     Changes,
     Span,
@@ -170,20 +170,13 @@ class States(Generic[Rows]):
         self._check_is_known(identity, limit, times.to_text(moment))
         base = self._base(identity, replica, limit, times.to_text(moment))
         if base.snapshot is None and limit is not None:
-            self._check_was_known(identity, limit, moment)
+            check_was_known(self._changes, identity, limit, times.to_text(moment))
         return self._folded(identity, replica, Prefix(base, limit))
 
     def _check_is_known(self, identity: Identity, limit: str | None, wanted: str) -> None:
         if limit is not None:
             for gap in self._unknown(identity):
                 gap.check(identity, limit, wanted)
-
-    def _check_was_known(self, identity: Identity, limit: str, moment: int) -> None:
-        """Raises `UsageError` where a table is known only from its snapshot on, and the snapshot is later."""
-        reads = self._changes.where(of_table(identity.source, identity.table), equals("op", "read"))
-        first, earliest = reads.min_by("position"), reads.min_by("commit_time")
-        if first is not None and earliest is not None:
-            Unknown("", after(first[0]), earliest[0]).check(identity, limit, times.to_text(moment))
 
     def from_base(self, table: WantedTable, base: str, before: int | None) -> State[Rows]:
         """A full load and the changes of the log on top of it, strictly before a time if one is given."""

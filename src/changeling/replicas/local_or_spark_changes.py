@@ -68,6 +68,10 @@ class LocalOrSparkChanges:
         """Some columns of all changes; only of those that have the values of a row of `alike` in its columns, none of them NULL."""
         return self._asked(lambda changes: changes.rows(*columns, alike=alike))
 
+    def has_new_reads(self) -> bool:
+        """Whether a `read` of a row has no other change of it before, given all changes of a table. One without a key has none."""
+        return self._asked(lambda changes: changes.has_new_reads())
+
     def snapshot_marks(self, paths: Mapping[str, str]) -> SnapshotMarks | None:
         """The rows of snapshots, if there are any; `paths` says by encoding where in `meta` they are marked."""
         return self._asked(lambda changes: changes.snapshot_marks(paths))

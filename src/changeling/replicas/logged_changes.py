@@ -60,6 +60,9 @@ class Changes(Protocol):
     def rows(self, *columns: str, alike: pa.Table | None = None) -> pa.Table:
         """Some columns of all changes; only of those that have the values of a row of `alike` in its columns, none of them NULL."""
 
+    def has_new_reads(self) -> bool:
+        """Whether a `read` of a row has no other change of it before, given all changes of a table. One without a key has none."""
+
     def snapshot_marks(self, paths: Mapping[str, str]) -> SnapshotMarks | None:
         """The rows of snapshots, if there are any; `paths` says by encoding where in `meta` they are marked."""
 

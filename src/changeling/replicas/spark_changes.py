@@ -84,6 +84,13 @@ class SparkChanges:
     def _selected(self, *columns: str) -> DataFrame:
         return self.frame.select(*(f.col(name).alias(name) for name in columns))
 
+    def has_new_reads(self) -> bool:
+        """Whether a `read` of a row has no other change of it before, given all changes of a table. One without a key has none."""
+        rows = self.frame.where("key IS NOT NULL OR op = 'read'")
+        place = f.struct("position", (f.col("op") != "read").alias("is_other"))
+        firsts = rows.groupBy("key").agg(f.min(place).alias("first"))
+        return firsts.where("NOT first.is_other").first() is not None
+
     def snapshot_marks(self, paths: Mapping[str, str]) -> SnapshotMarks | None:
         """The rows of snapshots, if there are any; `paths` says by encoding where in `meta` they are marked."""
         mark = f.lit(None).cast("string")
