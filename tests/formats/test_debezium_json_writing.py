@@ -347,3 +347,17 @@ def test_a_named_origin_is_lost_in_every_other_dialect(form: str) -> None:
     assert (records.num_rows, refused["feature"].to_pylist()) == (0, ["key-change"])
     records, refused = changeling.encode(changes, form, drop=others | {"key-change"})
     assert (records.num_rows, refused.num_rows) == (0, 0)
+
+
+@pytest.mark.parametrize("name", [5, None, True, 1.5, ["a"], {"a": 1}])
+def test_a_server_name_of_any_kind_is_written_back(name: Any) -> None:
+    """One by one and by columns: it is part of a topic where it is a text, and the record's own in any case."""
+    event = {"before": None, "after": {"id": 1}, "source": {"name": name, "table": "t"}, "op": "c", "ts_ms": 1}
+    usual = {**event, "source": {"name": "s", "table": "t"}}
+    for given in ([event], [event] * 3, [event, usual, event], [usual, event, event]):
+        changes, rejects = changeling.decode([json.dumps(one) for one in given], "debezium-json", key="id")
+        assert rejects.to_pylist() == []
+        records, rejects = changeling.encode(changes, "debezium-json")
+        assert rejects.to_pylist() == []
+        assert [json.loads(value) for value in records["value"].to_pylist()] == given
+        assert records["topic"].to_pylist() == ["s.t" if one is usual else "changeling.t" for one in given]

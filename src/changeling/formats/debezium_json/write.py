@@ -2,6 +2,7 @@
 
 import functools
 from collections.abc import Sequence
+from typing import Any
 
 import msgspec
 
@@ -28,7 +29,7 @@ _STATEMENTS = ("statement", "ddl", "query")
 _ONLY_KEY = "only the message key names the row, and plain files have none; use --carrier kcat"
 _USUAL = {"envelope", "wrapper", "key"}
 """What is kept of most messages; others are rebuilt one at a time."""
-_SERVER = MemberStruct("source", msgspec.defstruct("_Server", [("name", str | None, None)], gc=False))
+_SERVER = MemberStruct("source", msgspec.defstruct("_Server", [("name", Any, None)], gc=False))
 
 
 class DebeziumWrite(WriteOptions, frozen=True, kw_only=True):
@@ -108,7 +109,7 @@ class _EventWriter:
             names = PAIR if meta["pair"] == b"true" else map(json_text.string, json_text.items(meta["pair"]))
             value = json_text.join((name, key or b"null" if name == "key" else value) for name in names)
         own = cells.struct(_SERVER, cells.value(shell, "source")) if options.name is None else Absent()
-        return RecordCells(value, key, cells.each(self._topic, change.table, own.name), headers_of(meta))
+        return RecordCells(value, key, cells.each(self._topic, change.table, cells.as_text(own.name)), headers_of(meta))
 
     def _image(self, side: str, image: Cell, meta: Members) -> Cell:
         """An image as the event had it."""
