@@ -347,3 +347,112 @@ def test_a_named_origin_is_lost_in_every_other_dialect(form: str) -> None:
     assert (records.num_rows, refused["feature"].to_pylist()) == (0, ["key-change"])
     records, refused = changeling.encode(changes, form, drop=others | {"key-change"})
     assert (records.num_rows, refused.num_rows) == (0, 0)
+
+
+@pytest.mark.parametrize("name", [5, None, True, 1.5, ["a"], {"a": 1}])
+def test_a_server_name_of_any_kind_is_written_back(name: Any) -> None:
+    """One by one and by columns: it is part of a topic where it is a text, and the record's own in any case."""
+    event = {"before": None, "after": {"id": 1}, "source": {"name": name, "table": "t"}, "op": "c", "ts_ms": 1}
+    usual = {**event, "source": {"name": "s", "table": "t"}}
+    for given in ([event], [event] * 3, [event, usual, event], [usual, event, event]):
+        changes, rejects = changeling.decode([json.dumps(one) for one in given], "debezium-json", key="id")
+        assert rejects.to_pylist() == []
+        records, rejects = changeling.encode(changes, "debezium-json")
+        assert rejects.to_pylist() == []
+        assert [json.loads(value) for value in records["value"].to_pylist()] == given
+        assert records["topic"].to_pylist() == ["s.t" if one is usual else "changeling.t" for one in given]
+
+
+WORD = "__debezium_unavailable_value"
+PACKED = "X19kZWJleml1bV91bmF2YWlsYWJsZV92YWx1ZQ=="
+LOOK_ALIKES = [WORD, PACKED, list(WORD.encode()), [WORD], {WORD: WORD}]
+
+
+@pytest.mark.parametrize("value", LOOK_ALIKES)
+@pytest.mark.parametrize("side", ["before", "after"])
+def test_a_value_that_looks_like_the_placeholder_is_refused(value: Any, side: str) -> None:
+    """By columns and one by one, alike: with such changes alone, and between others."""
+    plain = foreign(Operation.UPDATE, **BEFORE, **AFTER, schema=None)
+    image = json.dumps({"id": 1, "v": 1, "w": value}, separators=(",", ":"))
+    odd = foreign(Operation.UPDATE, **{**BEFORE, **AFTER, side: image}, schema=None)
+    assert refused(odd)[0] == "placeholder"
+    assert "column 'w' is the placeholder" in refused(odd)[1]
+    for changes in ([odd] * 3, [plain, odd, plain], [odd, plain, plain]):
+        given = pa.Table.from_batches([batch(one) for one in changes]).combine_chunks()
+        records, rejects = changeling.encode(given, "debezium-json")
+        assert rejects["feature"].to_pylist() == ["placeholder"] * changes.count(odd)
+        assert records.num_rows == changes.count(plain)
+        records, rejects = changeling.encode(given, "debezium-json", drop="placeholder")
+        assert rejects.to_pylist() == []
+        shown = [json.loads(text)[side]["w"] for text in records["value"].to_pylist()]
+        assert shown == [value if one is odd else "a" for one in changes]
+
+
+@pytest.mark.parametrize("value", ["not " + WORD, [WORD, WORD], {WORD: 1}, {"a": WORD}, PACKED[:-4]])
+def test_a_value_that_only_mentions_the_placeholder_is_written(value: Any) -> None:
+    image = json.dumps({"id": 1, "w": value}, separators=(",", ":"))
+    assert back(foreign(Operation.INSERT, after=image, after_image=Image.FULL, schema=None)).after == image
+
+
+@pytest.mark.parametrize("word", ["~", 'a"b', "\\N", "é\t"])
+def test_another_placeholder_is_looked_for_where_one_is_chosen(word: str) -> None:
+    image = json.dumps({"id": 1, "v": 1, "w": word}, separators=(",", ":"), ensure_ascii=False)
+    odd = foreign(Operation.INSERT, after=image, after_image=Image.FULL)
+    assert refused(odd, placeholder=word)[0] == "placeholder"
+    assert back(odd).after == image
+    usual = foreign(
+        Operation.INSERT, after=image.replace(json.dumps(word, ensure_ascii=False), f'"{WORD}"'), after_image=Image.FULL
+    )
+    assert write(usual, placeholder=word)[0]["value"]["after"]["w"] == WORD
+    partial = foreign(Operation.UPDATE, **PARTIAL)
+    given = pa.Table.from_batches([batch(partial), batch(partial)]).combine_chunks()
+    records, _ = changeling.encode(given, "debezium-json", placeholder=word)
+    found, _ = changeling.decode(records, "debezium-json", placeholder=word)
+    assert found["after"].to_pylist() == ['{"id":1,"v":2}'] * 2
+
+
+def test_bytes_that_are_written_as_the_placeholder_are_refused() -> None:
+    schema = TableSchema((Column("id", "int64"), Column("w", "bytes")), ("id",)).to_json()
+    image = f'{{"id":1,"w":"{PACKED}"}}'
+    change = foreign(Operation.INSERT, after=image, after_image=Image.FULL, schema=schema)
+    for options in ({}, {"schemas": True}):
+        assert refused(change, **options)[0] == "placeholder"
+        (found, *_) = write(change, drop="placeholder", **options)
+        assert found["value"].get("payload", found["value"])["after"]["w"] == PACKED
+
+
+@pytest.mark.parametrize("op", [Operation.INSERT, Operation.DELETE])
+def test_a_key_that_looks_like_the_placeholder_is_refused(op: Operation) -> None:
+    """Where it is let go, the message key names the row; in plain files nothing does, and the change is left out."""
+    key = f'{{"id":"{WORD}"}}'
+    images = {"after": key, "after_image": Image.FULL} if op is Operation.INSERT else {}
+    change = foreign(op, key=key, schema=None, **images)
+    assert refused(change)[0] == refused(change, keyed=False)[0] == "placeholder"
+    assert back(change, drop="placeholder", tombstones=False).key == key
+    records, rejects = changeling.encode(batch(change), "debezium-json", keyed=False, drop="placeholder")
+    assert (records.num_rows, rejects.num_rows) == (0, 0)
+
+
+def test_a_key_change_to_or_from_such_a_key_is_refused() -> None:
+    for old, new in ((WORD, "b"), ("b", WORD)):
+        row = {"before": f'{{"id":"{old}"}}', "before_image": Image.FULL, "after": f'{{"id":"{new}"}}'}
+        change = foreign(Operation.UPDATE, key=f'{{"id":"{new}"}}', schema=None, after_image=Image.FULL, **row)
+        assert refused(change)[0] == "placeholder"
+
+
+@pytest.mark.parametrize("value", LOOK_ALIKES)
+def test_an_event_with_the_placeholder_is_written_back_as_it_was(value: Any) -> None:
+    event = {"before": {"id": 1, "w": value}, "after": {"id": 1, "w": value}, "source": {"table": "t"}, "op": "u"}
+    for given in ([event], [event] * 3):
+        changes, _ = changeling.decode([json.dumps(one) for one in given], "debezium-json", key="id")
+        records, rejects = changeling.encode(changes, "debezium-json")
+        assert rejects.to_pylist() == []
+        assert [json.loads(text) for text in records["value"].to_pylist()] == given
+
+
+def test_the_placeholder_is_a_value_like_others_in_ydbs_form() -> None:
+    change = foreign(Operation.UPSERT, after=f'{{"id":1,"w":"{WORD}"}}', after_image=Image.FULL, schema=None)
+    records, rejects = changeling.encode(batch(change), "ydb-debezium", drop="commit_time,position")
+    assert rejects.to_pylist() == []
+    changes, _ = changeling.decode(records, "ydb-debezium", table="t")
+    assert changes["after"].to_pylist() == [f'{{"id":1,"w":"{WORD}"}}']

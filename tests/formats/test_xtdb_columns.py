@@ -184,3 +184,17 @@ def test_a_delete_that_shows_the_key_alone_is_written_back(record: dict[str, Any
     assert found.changes.column("before_image").to_pylist() == ["key"] * 3
     for written in (changeling.encode(found.changes, "xtdb", keyed=keyed)[0] for keyed in (True, False)):
         assert [json.loads(value) for value in written["value"].to_pylist()] == [record] * 3
+
+
+@pytest.mark.parametrize("member", ["total_order", "data_collection_order"])
+def test_a_zero_with_a_sign_comes_back_as_it_was(member: str) -> None:
+    """One by one and by columns: numbers say the same, and the text that they had is kept."""
+    plain = json.dumps({**event(), "transaction": {"id": "7", "total_order": 0, "data_collection_order": 0}})
+    odd = plain.replace(f'"{member}": 0', f'"{member}": -0')
+    assert odd != plain
+    for given in ([odd], [odd] * 3, [plain, odd, plain], [odd.replace('": ', '":')] * 3):
+        found, _ = decoded(given)
+        records, rejects = changeling.encode(found.changes, "xtdb")
+        assert rejects.num_rows == 0
+        written = [value.decode().replace('": ', '":').replace('", ', '",') for value in records["value"].to_pylist()]
+        assert [f'"{member}":-0' in value for value in written] == ["-0" in value for value in given]

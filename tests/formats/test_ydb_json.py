@@ -292,3 +292,32 @@ def test_values_outside_of_their_type_are_rejected(name: str, wire: bytes) -> No
     assert kind is not None
     with pytest.raises(Rejected):
         TYPES.reader(kind, name)(wire)
+
+
+@pytest.mark.parametrize("stamp", ["[1670792400890,-0]", "[-0,7]", "[-0,-0]"])
+@pytest.mark.parametrize(
+    "record",
+    [
+        '{"key":[1],"update":{"v":2},"ts":%s}',
+        '{"key":[1],"update":{},"newImage":{"v":2},"oldImage":{},"ts":%s,"user":"u"}',
+        '{"key":[1],"erase":{},"ts":%s}',
+        '{"resolved":%s}',
+        '{"tableChanges":[{"table":{"schemaVersion":3,"columns":{"id":"Int64"},"primaryKeyColumnNames":"last"}}],"ts":%s}',
+    ],
+)
+def test_a_zero_with_a_sign_comes_back_as_it_was(record: str, stamp: str) -> None:
+    plain, odd = record % "[1670792400890,7]", record % stamp
+    for given in ([odd], [odd] * 3, [plain, odd, plain]):
+        changes, rejects = changeling.decode(given, "ydb-json", **KEYED)
+        assert rejects["reason"].to_pylist() == []
+        records, rejects = changeling.encode(changes, "ydb-json")
+        assert rejects.num_rows == 0
+        assert [value.decode() for value in records["value"].to_pylist()] == given
+
+
+def test_another_mode_keeps_a_zero_with_a_sign_too() -> None:
+    changes, _ = changeling.decode(['{"key":[1],"update":{"v":2},"ts":[5,-0]}'], "ydb-json", **KEYED)
+    records, _ = changeling.encode(changes, "ydb-json", mode="UPDATES")
+    assert records["value"].to_pylist() == [b'{"key":[1],"update":{"v":2},"ts":[5,-0]}']
+    records, _ = changeling.encode(changes, "ydb-json", virtual_timestamps=False)
+    assert records["value"].to_pylist() == [b'{"key":[1],"update":{"v":2}}']

@@ -41,6 +41,7 @@ FEATURES = {
     "schema": "the schema of a table's name",
     "null": "columns that are NULL, as distinct from absent ones",
     "null-text": "text that looks like the format's NULL",
+    "placeholder": "values that look like the format's placeholder for columns that were not sent",
     "types": "values that the format has no type for",
     "binary": "bytes that are not text",
     "names": "columns whose names the format reserves",

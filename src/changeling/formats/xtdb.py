@@ -167,7 +167,9 @@ def _kept(cells: Cells, wrapper: Members, envelope: Members, source: _Source) ->
     """What `meta` keeps: of a plain event its source, of another one all but the documents."""
     objects = [cells.starts(envelope.get(side), b"{") for side in IMAGES]
     if wrapper is envelope and tuple(envelope) == EVENT_MEMBERS:
-        spelled = cells.ordered(cells.value(envelope, "transaction"), TRANSACTION_MEMBERS)
+        places = cells.value(envelope, "transaction")
+        # A place is written as its number, which has no sign where it is 0.
+        spelled = cells.ordered(places, TRANSACTION_MEMBERS) & ~cells.contains(places, [b"-0"])
         millis = cells.first(source.ts_ms, source.system_time)
         same_time = cells.equal(envelope["ts_ms"], cells.int_json(millis))
         if cells.branch(spelled & same_time & ~(objects[0] | objects[1])):

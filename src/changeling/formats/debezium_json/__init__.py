@@ -18,7 +18,7 @@ FORMAT = Format(
     write_options=DebeziumWrite,
     reader=reader,
     writer=writer,
-    carries=carrying(all_but=("barrier", "keys-only")),
+    carries=carrying(all_but=("barrier", "keys-only", "placeholder")),
     types=TYPES,
     position="by connector: log positions, file and offset, or SCNs; the place of arrival where it is unknown",
     extraction_time=extraction_time,

@@ -25,9 +25,13 @@ class Placeholder:
         plain, packed = quote(text), quote(base64.b64encode(text.encode()).decode())
         counted = quote(list(text.encode()))
         self.plain = plain
-        self.traces = (text.encode(), packed, counted)
+        self.traces = (plain[1:-1], packed, counted)
         """An image that contains none of these has no column with the placeholder."""
         self._forms = frozenset({plain, packed, counted, b"[%b]" % plain, b"{%b:%b}" % (plain, plain)})
+
+    def found_in(self, columns: Mapping[str, bytes]) -> str | None:
+        """The first of these columns that a reader would take for one which was not sent."""
+        return next((name for name, value in columns.items() if value in self._forms), None)
 
     def taken_from(self, image: bytes | None) -> tuple[bytes | None, bytes | None]:
         """The image without columns that contain the placeholder, and a note of their places and forms."""

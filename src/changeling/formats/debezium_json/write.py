@@ -1,7 +1,8 @@
 """Changes into Debezium's events: native ones as they were, others in an envelope of our own connector."""
 
 import functools
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 import msgspec
 
@@ -14,7 +15,7 @@ from changeling.formats.debezium_json.read import LETTERS, NEW_KEY, OLD_KEY, OPE
 from changeling.formats.debezium_json.schema import Wire, WireTypes
 from changeling.formats.debezium_json.source_block import Marks
 from changeling.formats.debezium_json.types import Decimals, Times
-from changeling.formats.format import Outgoing
+from changeling.formats.format import LeftOut, Outgoing
 from changeling.formats.key_changes import rows_to_write
 from changeling.formats.options import WriteOptions
 from changeling.model import json_text, times
@@ -28,7 +29,7 @@ _STATEMENTS = ("statement", "ddl", "query")
 _ONLY_KEY = "only the message key names the row, and plain files have none; use --carrier kcat"
 _USUAL = {"envelope", "wrapper", "key"}
 """What is kept of most messages; others are rebuilt one at a time."""
-_SERVER = MemberStruct("source", msgspec.defstruct("_Server", [("name", str | None, None)], gc=False))
+_SERVER = MemberStruct("source", msgspec.defstruct("_Server", [("name", Any, None)], gc=False))
 
 
 class DebeziumWrite(WriteOptions, frozen=True, kw_only=True):
@@ -108,7 +109,7 @@ class _EventWriter:
             names = PAIR if meta["pair"] == b"true" else map(json_text.string, json_text.items(meta["pair"]))
             value = json_text.join((name, key or b"null" if name == "key" else value) for name in names)
         own = cells.struct(_SERVER, cells.value(shell, "source")) if options.name is None else Absent()
-        return RecordCells(value, key, cells.each(self._topic, change.table, own.name), headers_of(meta))
+        return RecordCells(value, key, cells.each(self._topic, change.table, cells.as_text(own.name)), headers_of(meta))
 
     def _image(self, side: str, image: Cell, meta: Members) -> Cell:
         """An image as the event had it."""
@@ -142,7 +143,12 @@ class _EventWriter:
         topic = cells.each(self._topic, change.table)
         key_names = () if cells.is_columnar else tuple(json_text.members(change.key or b"{}"))
         wire = Wire() if cells.is_columnar else self._types.of(change.schema, topic or "", key_names)
-        key, before, after = _as_they_are(cells, change) if cells.is_columnar else self._converted(change, wire)
+        if cells.is_columnar:
+            key, before, after = _as_they_are(cells, change)
+            traces = self._placeholder.traces
+            cells.usually(~(cells.contains(before, traces) | cells.contains(after, traces)))
+        else:
+            key, before, after = self._converted(out, change, wire)
         images = {"before": cells.or_null(before), "after": cells.or_null(after)}
         clocks = _clocks(cells, change.commit_time)
         marks = self._marks(cells, change, before, after, key)
@@ -161,7 +167,7 @@ class _EventWriter:
                 key = b'{"schema":%b,"payload":%b}' % (wire.key_schema, key)
         return RecordCells(value, key, topic)
 
-    def _converted(self, change: Change, wire: Wire) -> Sequence[bytes | None]:
+    def _converted(self, out: Outgoing, change: Change, wire: Wire) -> Sequence[bytes | None]:
         """The key and the images as the wire has them."""
         key = wire.converted(change.key)
         before: dict[str, bytes] | None = None
@@ -174,11 +180,24 @@ class _EventWriter:
             before = key or None
         if change.after is not None and change.op is not Operation.DELETE:
             absent = wire.columns if change.after_image is Image.PARTIAL else ()
-            columns = _with_key(wire.converted(change.after), key)
-            after = {**dict.fromkeys(absent, self._placeholder.plain), **columns}
+            after = _with_key(wire.converted(change.after), key)
+            self._check_placeholder(out, after, key)
+            after = {**dict.fromkeys(absent, self._placeholder.plain), **after}
+        self._check_placeholder(out, before or {}, key)
         return [
             None if columns is None else json_text.join(columns.items()) for columns in (key or None, before, after)
         ]
+
+    def _check_placeholder(self, out: Outgoing, columns: Mapping[str, bytes], key: Mapping[str, bytes]) -> None:
+        """A value that reads as the placeholder is a loss; in a key, nothing else in a plain file would name the row."""
+        name = self._placeholder.found_in(columns)
+        if name is None:
+            return
+        out.lose(
+            "placeholder", f"column {name!r} is the placeholder, by which a reader knows a column that was not sent"
+        )
+        if not self._options.keyed and self._placeholder.found_in(key) is not None:
+            raise LeftOut("placeholder")
 
     def _marks(self, cells: Cells, change: Cell, before: Cell, after: Cell, key: Cell) -> Cell:
         """What a reader cannot see from the event itself."""

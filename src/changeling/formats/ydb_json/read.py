@@ -81,7 +81,8 @@ def _barrier(cells: Cells, found: Members, table: KnownTable) -> ChangeCells:
     if others := [name for name in found if name in MEMBERS and name != "resolved"]:
         cells.refuse(f"`resolved` is the only member of a record, this one also has {', '.join(others)}")
     stamp = {**_stamp(cells, found, "resolved"), "transaction": None}
-    return ChangeCells(Operation.BARRIER, table.name, schema=table.schema, meta=_shell(cells, found, {}), **stamp)
+    meta = _shell(cells, found, _odd_spelling(cells, found, "resolved"))
+    return ChangeCells(Operation.BARRIER, table.name, schema=table.schema, meta=meta, **stamp)
 
 
 def _schema_change(cells: Cells, found: Members, table: KnownTable) -> ChangeCells:
@@ -90,7 +91,8 @@ def _schema_change(cells: Cells, found: Members, table: KnownTable) -> ChangeCel
     if "ts" not in found:
         cells.refuse("a schema record must have `ts`: without it nothing says which rows it applies to")
     schema = cells.each(lambda raw: read_schema(raw, table).to_json(), found["tableChanges"])
-    meta = _shell(cells, found, {"tableChanges": found["tableChanges"]})
+    kept = {"tableChanges": found["tableChanges"], **_odd_spelling(cells, found, "ts")}
+    meta = _shell(cells, found, kept)
     return ChangeCells(Operation.DDL, table.name, schema=schema, meta=meta, **_stamp(cells, found, "ts"))
 
 
@@ -126,6 +128,7 @@ def _row(cells: Cells, found: Members, table: KnownTable, mode: Mode | None) -> 
             op = Operation.INSERT
     if new is not None and cells.branch(cells.present(columns)):
         kept = {flag: columns, **kept}
+    kept = {**kept, **_odd_spelling(cells, found, "ts")}
     return ChangeCells(
         op=op,
         table=table.name,
@@ -185,6 +188,12 @@ def _stamp(cells: Cells, found: Members, name: str) -> dict[str, Cell]:
         "commit_time": time,
         "transaction": cells.transaction(cells.int_text(transaction)),
     }
+
+
+def _odd_spelling(cells: Cells, found: Members, name: str) -> Members:
+    """A stamp that has a sign, which only a zero may have: printed from its numbers, it would be without."""
+    raw = found.get(name)
+    return {} if cells.usually(~cells.contains(raw, [b"-"])) else {name: raw}
 
 
 def _large_stamp(raw: bytes, name: str) -> tuple[int, int]:

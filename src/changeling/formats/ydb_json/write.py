@@ -18,6 +18,7 @@ from changeling.formats.ydb_json.schema import print_schema
 from changeling.model.operation import NEW_ROW_OPERATIONS, ROW_OPERATIONS, Image, Operation
 from changeling.model.table import schema_from_json
 
+_pair = msgspec.json.Decoder(tuple[int, int]).decode
 _names = msgspec.json.Decoder(tuple[str, ...]).decode
 _FLAG_OF = {operation: flag for flag, operation in FLAGS.items()}
 
@@ -41,7 +42,7 @@ def writer(options: YdbJsonWrite) -> Writer:
         if not cells.usually(cells.one_of(change.op, ROW_OPERATIONS)):
             return [_without_row(out)._replace(topic=topic)]
         shell = _shell(cells, out) if out.native else {}
-        stamp = _virtual_timestamp(cells, out, options.virtual_timestamps)
+        stamp = _as_spelled(cells, shell, "ts", _virtual_timestamp(cells, out, options.virtual_timestamps))
         spelled_out = cells.equal(change.op, Operation.REPLACE) & cells.mask(options.reset is not True)
         if options.reset is None:
             spelled_out &= cells.present(change.schema)
@@ -204,6 +205,14 @@ def _print_stamp(cells: Cells, step: Cell, number: Cell) -> Cell:
     return cells.joined(b"[", cells.int_json(step), b",", cells.int_json(number), b"]")
 
 
+def _as_spelled(cells: Cells, shell: Members, name: str, stamp: Cell) -> Cell:
+    """The stamp in the spelling that its record had, where that was kept and says the same."""
+    raw = shell.get(name, b"null")
+    if stamp is None or cells.usually(cells.equal(raw, b"null")):
+        return stamp
+    return raw if _pair(raw) == _pair(stamp) else stamp
+
+
 def _check_transaction(cells: Cells, out: Cell, stamped: Condition, number: Cell) -> None:
     """What a stamp does not say of the change's transaction is a loss."""
     declared = cells.fields(out.change.transaction)
@@ -263,11 +272,13 @@ def _without_row(out: Outgoing) -> RecordCells:
             "`resolved` is [step, txId], the step being the time in milliseconds, and this position is not such a pair"
         )
         SCALARS.lose(out, ~stamped, "barrier", why)
-        return RecordCells(SCALARS.json_object({**shell, "resolved": _print_stamp(SCALARS, step, number)}))
+        stamp = _as_spelled(SCALARS, shell, "resolved", _print_stamp(SCALARS, step, number))
+        return RecordCells(SCALARS.json_object({**shell, "resolved": stamp}))
     SCALARS.lose(out, ~stamped, "ddl", "a schema record must have `ts`, and this change has no position [step, txId]")
     schema = out.schema
     if not shell and schema is not None and schema.columns and schema.key:
         shell = {"tableChanges": print_schema(schema, out.native)}
     SCALARS.lose(out, not shell, "ddl", "a schema record contains columns and key, and this change has no such schema")
     _check_transaction(SCALARS, out, stamped, number)
-    return RecordCells(SCALARS.json_object({**shell, "ts": _print_stamp(SCALARS, step, number)}))
+    stamp = _as_spelled(SCALARS, shell, "ts", _print_stamp(SCALARS, step, number))
+    return RecordCells(SCALARS.json_object({**shell, "ts": stamp}))
