@@ -13,7 +13,7 @@ _ATTEMPTS = 16
 """How often some records of a batch are tried by columns; what no attempt took is read one by one."""
 
 
-UNFIT = (ValueError, TypeError, OverflowError, RecursionError, pa.ArrowCapacityError, pa.ArrowNotImplementedError)
+UNFIT = (ValueError, TypeError, ArithmeticError, RecursionError, pa.ArrowCapacityError, pa.ArrowNotImplementedError)
 """What columns raise where some value has no place in them."""
 
 

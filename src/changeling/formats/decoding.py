@@ -84,7 +84,7 @@ class Decoder:
                 if place in suspects:
                     _check(record, self._limit)
                 found = decode(record)
-            except (ValueError, RecursionError) as error:
+            except (ValueError, ArithmeticError, RecursionError) as error:
                 reasons[place] = reason_of(error)
                 continue
             changes.extend(found)
@@ -159,6 +159,8 @@ def reason_of(error: BaseException) -> str:
     """The sentence that the user reads for a record that failed."""
     if isinstance(error, RecursionError):
         return f"nested deeper than {json_text.DEPTH_LIMIT} levels"
+    if isinstance(error, ArithmeticError):
+        return f"a number is too large or too small to be computed with ({type(error).__name__})"
     if isinstance(error, msgspec.ValidationError):
         return f"not a record of this format: {error}"
     if isinstance(error, msgspec.DecodeError):

@@ -215,7 +215,7 @@ class Encoder:
                 found.dropped.update(out.dropped)
             except CannotCarry as lack:
                 found.rejected[place] = (f"{self._format.name} cannot carry {lack.feature}: {lack.why}", lack.feature)
-            except (ValueError, RecursionError) as error:
+            except (ValueError, ArithmeticError, RecursionError) as error:
                 found.rejected[place] = (reason_of(error), None)
             else:
                 if not out.native and _is_tombstone(made) and _repeats(made[0], found.last_before(place, plain)):

@@ -1,7 +1,7 @@
 """Durations and intervals: dialects count units of time or print PostgreSQL's text; canonical are ISO-8601 and an object."""
 
 import re
-from decimal import Decimal, InvalidOperation
+from decimal import Context, Decimal
 from fractions import Fraction
 
 import msgspec
@@ -37,6 +37,10 @@ class Interval(msgspec.Struct, forbid_unknown_fields=True):
     nanos: int = 0
 
 
+_MAX_DIGITS = 40
+"""Counts have fewer digits than this in front of the point."""
+
+
 def from_count(unit: int) -> Convert:
     """A count of `unit` nanoseconds as ISO-8601: -300500 microseconds are `PT-0.3005S`, a day is `PT24H`. Text passes."""
 
@@ -44,10 +48,14 @@ def from_count(unit: int) -> Convert:
         if raw[:1] == b'"':
             return raw
         try:
-            nanos = Decimal(raw.decode()) * unit
-        except (InvalidOperation, UnicodeDecodeError):
+            count = Decimal(raw.decode())
+        except (ArithmeticError, UnicodeDecodeError):
             raise Rejected(f"{_shown(raw)} is not a count of {_UNITS[unit]}") from None
-        if nanos.adjusted() > 40 or nanos != nanos.to_integral_value():
+        if count and not -_MAX_DIGITS < count.adjusted() < _MAX_DIGITS:
+            raise Rejected(f"{_shown(raw)} is not a whole number of {_UNITS[unit]}")
+        # By default, the product would be rounded to 28 digits.
+        nanos = Context(prec=len(raw) + _MAX_DIGITS).multiply(count, Decimal(unit)) if count else Decimal(0)
+        if nanos != nanos.to_integral_value():
             raise Rejected(f"{_shown(raw)} is not a whole number of {_UNITS[unit]}")
         return quote(iso_text(int(nanos)))
 

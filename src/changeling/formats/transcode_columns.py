@@ -149,7 +149,7 @@ def _one(value: bytes, convert: Convert, typed: bool, transcoder: Transcoder) ->
     """A value in the target's convention, None where that needs a closer look; and whether it loses its type."""
     try:
         made = convert(value)
-    except (CannotCarry, Rejected, msgspec.DecodeError, RecursionError):
+    except (CannotCarry, Rejected, msgspec.DecodeError, ArithmeticError, RecursionError):
         return None, False
     return made, transcoder.loss(value, made, typed=typed) is not None
 
